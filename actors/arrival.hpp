@@ -18,6 +18,8 @@ public:
     /// Keys of tokens [begin, end) in so many layers are on their way. Whoever waits for them does so as long as in
     /// `patience` seconds something comes. `unwanted` is called when nobody waits any more, at most once, on any
     /// thread.
+    ///
+    /// Where keys before them are computed meanwhile, `computed_ahead` says so once these are there.
     Arrival(int64_t begin, int64_t end, int layers, double patience, std::function<void(Why)> unwanted)
         : begin_(begin), end_(end), layers_(layers), patience_(patience), unwanted_(std::move(unwanted)) {}
 
@@ -46,6 +48,18 @@ public:
         whole_ = whole;
         if (changed_) changed_();
     }
+    /// Whoever waits computes what stands before them: `computed` is called once that is there, on any thread, unless
+    /// the rest is given up before.
+    void expect_ahead(std::function<void()> computed) {
+        const std::lock_guard lock(mutex_);
+        ahead_ = std::move(computed);
+    }
+    void computed_ahead() {
+        std::function<void()> computed;
+        const std::lock_guard lock(mutex_);
+        std::swap(computed, ahead_);
+        if (computed) computed();
+    }
     /// Calls at each change from now on, on any thread; it must only send a message.
     void tell(std::function<void()> changed) {
         const std::lock_guard lock(mutex_);
@@ -57,7 +71,9 @@ public:
         const std::lock_guard lock(mutex_);
         changed_ = nullptr;
         std::swap(unwanted, unwanted_);
-        if (unwanted && !whole_ && come_ < layers_) unwanted(why);
+        const bool all_is_there = (whole_ || come_ == layers_) && !ahead_;
+        ahead_ = nullptr;
+        if (unwanted && !all_is_there) unwanted(why);
     }
 
     /// First layers whose keys are there.
@@ -77,7 +93,7 @@ private:
     mutable std::mutex mutex_;
     double patience_;
     std::function<void(Why)> unwanted_;
-    std::function<void()> changed_;
+    std::function<void()> changed_, ahead_;
     int come_ = 0;
     std::optional<int64_t> whole_;
 };

@@ -26,6 +26,7 @@ using ComputedPtr = std::shared_ptr<Computed>;
 
 /// Null: it has no keys. Blocks that it has set aside go back.
 inline ComputedPtr computed_by(Turn& turn) {
+    turn.leave_ahead();
     turn.kv.show_rounds();
     SequenceKv kv = std::exchange(turn.kv, SequenceKv(*turn.runtime->pool));
     if (kv.tokens() == 0) return nullptr;

@@ -96,6 +96,7 @@ Status DeviceRunner::issue(Chunk& chunk) {
 }
 
 Status DeviceRunner::begin_chunk(Turn& turn) {
+    if (turn.ahead.count() > 0) return begin_ahead(turn);
     const DecodeAttention answer = turn.decode();
     if (turn.step_attention == nullptr && answer.method != DecodeAttention::Method::dense) {
         RONDO_ASSIGN(turn.step_attention,
@@ -115,6 +116,14 @@ Status DeviceRunner::begin_chunk(Turn& turn) {
     return stepper_->begin_chunk(
         turn.kv, ids, last ? BatchPart::Logits::last : BatchPart::Logits::none,
         {.prefill = (*prompts_)[turn.method].get(), .decode = turn.step_attention.get(), .rounds = turn.rounds.get()});
+}
+
+/// Of what stands before keys that are on their way.
+Status DeviceRunner::begin_ahead(Turn& turn) {
+    turn.chunk_rows = std::min(turn.ahead.count(), stepper_->chunk_tokens());
+    const auto ids = std::span<const int32_t>(turn.ids).subspan(static_cast<size_t>(turn.ahead.begin),
+                                                                static_cast<size_t>(turn.chunk_rows));
+    return stepper_->begin_chunk_within(turn.kv, turn.ahead.begin, ids);
 }
 
 Status DeviceRunner::issue(ChoiceJob& job) {
@@ -165,7 +174,10 @@ void DeviceRunner::collect(Chunk& chunk) {
     pace_.end_chunk(chunk.seconds);
     Turn& turn = *chunk.turn;
     turn.computed_seconds += chunk.seconds;
-    if (!chunk.open && !chunk.drop) turn.computed_tokens += turn.chunk_rows;
+    if (!chunk.open && !chunk.drop) {
+        turn.computed_tokens += turn.chunk_rows;
+        if (turn.ahead.count() > 0) turn.ahead.begin += turn.chunk_rows;
+    }
     if (chunk.drop || chunk.open || turn.missing() > 0) return;
     turn.take(turn.answer.next(stepper_->chunk_logits()));
     turn.end_prompt(stepper_->device());

@@ -59,6 +59,7 @@ private:
     Status issue(Chunk& chunk);
     Status issue(ChoiceJob& job);
     Status begin_chunk(Turn& turn);
+    Status begin_ahead(Turn& turn);
     void refused(const Status& why);
     void complete(const Status& status);
     void answer(const Status& status);

@@ -20,6 +20,7 @@ struct Load {
     std::atomic<uint64_t> refused{0};
     std::atomic<bool> gave_up{false};       ///< no turn will be served any more
     std::atomic<int64_t> prompt_tokens{0};  ///< of prompts that are to be computed
+    std::atomic<double> waited_seconds{0.0};  ///< prompts for keys from the disk, with nothing to compute meanwhile
     std::atomic<int64_t> blocks_cached{0};  ///< of all layer groups: kept for reuse, used by a turn or not
 };
 

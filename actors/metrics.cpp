@@ -109,6 +109,8 @@ struct Metrics::All {
     prometheus::Counter& left_for_room =
         counter("conversations_left_for_room_total", "Conversations that left to make room");
     prometheus::Gauge& connections = gauge("connections", "Open HTTP connections");
+    prometheus::Counter& waited_for_keys = counter(
+        "store_wait_seconds_total", "Prompts waited for keys from the disk, with nothing to compute meanwhile");
     prometheus::Counter& refused = counter("requests_refused_total", "Turns refused for overload");
 };
 
@@ -139,6 +141,10 @@ struct Metrics::OfStore {
         counted("store_prompt_tokens_found_total", "Of them, those that the disk had", of.tokens_found);
         counted("store_prompt_tokens_restored_total", "Of them, those that came back", of.tokens_restored);
         counted("store_prompt_tokens_not_worth_total", "Of them, computed because that is sooner", of.tokens_not_worth);
+        counted("store_prompt_tokens_ahead_total", "Of them, computed while those behind them were read",
+                of.tokens_ahead);
+        counted("store_ahead_seconds_total", "Keys that had been read waited for those computed ahead of them",
+                of.ahead_seconds);
         counted("store_prompt_tokens_failed_total", "Of them, damaged or not to be read", of.tokens_failed);
         counted("store_records_read_total", "Rounds read from the disk, each layer group counted", of.read);
         counted("store_records_evicted_total", "Rounds that made room", of.evicted);
@@ -259,6 +265,7 @@ std::string Metrics::text(const Now& now) {
         raise(all_->left_by_age, now.left_by_age);
         raise(all_->left_for_room, now.left_for_room);
         raise(all_->refused, now.refused);
+        raise(all_->waited_for_keys, now.waited_for_keys);
         if (store_)
             for (const auto& [counter, number] : store_->counters) raise(*counter, number());
     }

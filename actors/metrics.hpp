@@ -36,6 +36,7 @@ public:
         double conversation_bytes = 0.0;
         double connections = 0.0;
         double left_by_age = 0.0, left_for_room = 0.0, refused = 0.0;  ///< since the start
+        double waited_for_keys = 0.0;                                  ///< seconds, likewise
 
         /// Who has the pool's blocks, those of all layer groups together; the cache keeps `cached` of them.
         void tell_blocks(size_t all, size_t free, int64_t cached);

@@ -55,7 +55,7 @@ void Prefill::take(const TurnPtr& turn, const caf::typed_response_promise<StageR
     jobs_[id] = {turn, promise};
     const size_t lane = lanes_.add(id, turn->priority, turn->missing());
     if (turn->arrival) {
-        arrivals_.add(id, turn->arrival, now());
+        arrivals_.add(id, turn->arrival, now(), turn->ahead.count() > 0);
         const auto self = caf::actor_cast<prefill_actor>(this);
         turn->arrival->tell([self, id] { caf::anon_send(self, arrived_atom::value, id); });
         look_at_arrival(id);
@@ -121,6 +121,8 @@ void Prefill::tell_load() {
     int64_t tokens = 0;
     for (size_t lane = 0; lane < lanes_.lanes(); ++lane) tokens += lanes_.tokens(lane);
     options_.load->prompt_tokens = tokens;
+    const double waited = arrivals_.waited_seconds();
+    options_.load->waited_seconds.fetch_add(waited - std::exchange(waited_told_, waited));
 }
 
 void Prefill::pump(size_t lane) {
@@ -151,7 +153,9 @@ void Prefill::look_later(size_t lane) {
 void Prefill::answered(size_t lane, const ChunkPtr& chunk, int64_t computed) {
     const TurnId id = chunk->turn->id;
     runners_[lane].watch.end();
-    arrivals_.end_piece(id, {chunk->layer, chunk->open, chunk->drop});
+    const bool ahead = chunk->turn->ahead.count() > 0;
+    arrivals_.end_piece(id, {chunk->layer, chunk->open, chunk->drop, ahead});
+    if (!ahead && chunk->turn->arrival) chunk->turn->arrival->computed_ahead();
     const PromptLanes::After after =
         lanes_.end(lane, {computed, chunk->seconds, chunk->open, chunk->done, !chunk->status});
     if (!chunk->status) {

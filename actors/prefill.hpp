@@ -66,6 +66,7 @@ private:
     std::vector<Runner> runners_;  // one a lane
     PromptLanes lanes_;
     PromptArrivals arrivals_;     // of turns in jobs_, as long as they wait for keys
+    double waited_told_ = 0.0;    // of their waiting, in seconds
     std::map<TurnId, Job> jobs_;  // of the lanes, and those that are complete until the cache knows
 };
 

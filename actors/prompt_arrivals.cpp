@@ -10,23 +10,35 @@ constexpr double after_patience_s = 0.001;  // so that the time is over when the
 
 }  // namespace
 
-void PromptArrivals::add(uint64_t id, std::shared_ptr<const Arrival> arrival, double now) {
-    prompts_[id] = Prompt{.arrival = std::move(arrival), .came_at = now};
+void PromptArrivals::add(uint64_t id, std::shared_ptr<const Arrival> arrival, double now, bool ahead) {
+    prompts_[id] = Prompt{.arrival = std::move(arrival), .came_at = now, .ahead = ahead};
 }
 
-/// A chunk goes on as far as the keys before it have come. What has failed to come is computed: it becomes a part of
-/// what is missing, and the chunk begins anew. So does one that gave its place to another, but not before it can go
-/// further than it was: else two of them would take the place from each other for as long as the disk takes.
 PromptArrivals::Look PromptArrivals::look(uint64_t id, double now) {
     const auto found = prompts_.find(id);
     if (found == prompts_.end()) return {};
     Prompt& prompt = found->second;
     note_what_came(prompt, now);
     if (prompt.on_device) return {};
+    const Look look = next_of(prompt);
+    const std::optional<double> since = std::exchange(prompt.waits_since, std::nullopt);
+    if (look.next == Next::waits)
+        prompt.waits_since = since.value_or(now);
+    else if (since)
+        waited_seconds_ += now - *since;
+    return look;
+}
+
+/// A chunk goes on as far as the keys before it have come; what is computed ahead of them goes on at once. What has
+/// failed to come is computed: it becomes a part of what is missing, and the chunk begins anew. So does one that gave
+/// its place to another, but not before it can go further than it was: else two of them would take the place from each
+/// other for as long as the disk takes.
+PromptArrivals::Look PromptArrivals::next_of(const Prompt& prompt) {
     const Arrival& arrival = *prompt.arrival;
     const std::optional<int64_t> whole = arrival.whole();
     const bool fails = whole ? *whole < arrival.end() : prompt.hangs;
     if (fails && prompt.open) return {Next::drops_chunk, 0};
+    if (!fails && prompt.ahead) return {Next::goes_on, 0};
     if (whole) return {Next::ends_waiting, arrival.end() - *whole};
     if (fails) return {Next::begins_anew, 0};
     return {prompt.gave_up || arrival.layers() <= prompt.layer ? Next::waits : Next::goes_on, 0};
@@ -57,6 +69,7 @@ std::optional<int> PromptArrivals::begin_piece(uint64_t id) {
     const auto found = prompts_.find(id);
     if (found == prompts_.end()) return std::nullopt;
     found->second.on_device = true;
+    if (found->second.ahead) return std::nullopt;
     return found->second.arrival->layers() - found->second.layer;
 }
 
@@ -67,7 +80,8 @@ void PromptArrivals::end_piece(uint64_t id, const Done& done) {
     prompt.on_device = false;
     prompt.open = done.open;
     prompt.layer = done.layer;
-    prompt.gave_up = prompt.gave_up || done.dropped;
+    prompt.gave_up = prompt.gave_up || (done.dropped && !prompt.ahead);
+    prompt.ahead = done.ahead;
 }
 
 }  // namespace rondo

@@ -14,8 +14,9 @@ namespace rondo {
 /// what is said here. Not shared between threads; an Arrival is, and the prompt is looked at after each of its changes.
 class PromptArrivals {
 public:
-    /// The prompt, of which no chunk has begun, waits for keys from now on. Seconds are of one clock.
-    void add(uint64_t id, std::shared_ptr<const Arrival> arrival, double now);
+    /// The prompt, of which no chunk has begun, waits for keys from now on. Seconds are of one clock. `ahead`: it first
+    /// computes what stands before them, and waits for nothing meanwhile.
+    void add(uint64_t id, std::shared_ptr<const Arrival> arrival, double now, bool ahead = false);
     /// It waits for no keys any more, or is gone.
     void remove(uint64_t id) { prompts_.erase(id); }
 
@@ -48,8 +49,12 @@ public:
         int layer = 0;         ///< of the chunk, that comes next
         bool open = false;     ///< the chunk stopped between layers
         bool dropped = false;  ///< the piece gave the chunk up
+        bool ahead = false;    ///< of what stands before the keys that come, there is more to compute
     };
     void end_piece(uint64_t id, const Done& done);
+
+    /// For which prompts waited for keys that they could have gone on with, all together.
+    double waited_seconds() const { return waited_seconds_; }
 
 private:
     struct Prompt {
@@ -61,11 +66,15 @@ private:
         bool open = false;       // its chunk
         int layer = 0;           // of the chunk, that comes next
         bool gave_up = false;    // a chunk: it begins again when everything has come
+        bool ahead = false;      // it computes what stands before these keys
+        std::optional<double> waits_since = {};
     };
 
     static void note_what_came(Prompt& prompt, double now);
+    static Look next_of(const Prompt& prompt);
 
     std::map<uint64_t, Prompt> prompts_;
+    double waited_seconds_ = 0.0;
 };
 
 }  // namespace rondo

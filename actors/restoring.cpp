@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "actors/restore_split.hpp"
 #include "config/checked.hpp"
 
 namespace rondo {
@@ -31,7 +32,7 @@ void Restoring::computed(double seconds_per_token) {
 }
 
 void Restoring::learn_load(uint64_t bytes, double seconds) {
-    seconds_per_byte_ = learned(seconds_per_byte(), seconds / static_cast<double>(bytes_to_begin + bytes));
+    seconds_per_byte_ = learned(seconds_per_byte(), seconds / static_cast<double>(options_.bytes_to_begin + bytes));
 }
 
 /// As restores have measured it; before the first of them, as a probe has.
@@ -44,7 +45,7 @@ double Restoring::seconds_per_byte_so_far() const {
     for (const auto& [number, own] : under_way_) {
         if (own.disk_bytes == 0) continue;
         const double seconds = options_.now() - std::max(own.began, over_at_);
-        return seconds / static_cast<double>(bytes_to_begin + own.bytes_before + own.disk_bytes);
+        return seconds / static_cast<double>(options_.bytes_to_begin + own.bytes_before + own.disk_bytes);
     }
     return 0.0;
 }
@@ -65,10 +66,10 @@ double Restoring::seconds_per_token(const WayBack& way) const {
 }
 
 /// What lies in host memory is not read.
-uint64_t Restoring::disk_bytes_of(const WayBack& way) const {
+uint64_t Restoring::disk_bytes_of(std::span<const WayBack::Round> rounds) const {
     uint64_t bytes = 0;
     for (const LayerGroup group : layer_groups)
-        for (const WayBack::Round& round : way.rounds) {
+        for (const WayBack::Round& round : rounds) {
             const StoreName& name = round.stored.records[group];
             const auto* const record = store_.index().find(name);
             if (record != nullptr && reader_.needs_disk(name)) bytes += record->place.bytes;
@@ -87,7 +88,7 @@ bool Restoring::is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes
     if (disk_bytes == 0) return true;
     if (std::ranges::any_of(under_way_, [this](auto& one) { return hangs(one.second); })) return false;
     const double of_token = seconds_per_token(way), of_byte = seconds_per_byte();
-    const uint64_t own = bytes_to_begin + disk_bytes, queued = bytes_under_way_ + options_.bytes_to_write();
+    const uint64_t own = options_.bytes_to_begin + disk_bytes, queued = bytes_under_way_ + options_.bytes_to_write();
     const double computing = computing_seconds(way, tokens);
     const double reading = std::max(of_byte, seconds_per_byte_so_far()) * static_cast<double>(queued + own);
     if (computing == 0.0 || reading <= computing) return true;
@@ -97,13 +98,35 @@ bool Restoring::is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes
     return false;
 }
 
+/// Of the way's first rounds: they are computed while the others are read. A method that leaves keys out would compute
+/// other keys than those that are stored.
+size_t Restoring::rounds_computed_ahead(const Turn& turn, const WayBack& way) {
+    RestoreTask task;
+    task.seconds_per_token = seconds_per_token(way);
+    task.seconds_per_byte = std::max(seconds_per_byte(), seconds_per_byte_so_far());
+    const bool one_hangs = std::ranges::any_of(under_way_, [this](auto& one) { return hangs(one.second); });
+    if (!turn.space.is_exact() || task.seconds_per_token == 0.0 || task.seconds_per_byte == 0.0 || one_hangs) return 0;
+    int64_t begin = way.begin;
+    for (const WayBack::Round& round : way.rounds) {
+        const int64_t end = round.stored.end_token();
+        task.rounds.push_back({end - std::exchange(begin, end), disk_bytes_of({&round, 1})});
+    }
+    task.new_tokens = std::ssize(turn.ids) - way.end;
+    task.computed_from = task.seconds_per_token * static_cast<double>(options_.prompt_tokens());
+    const uint64_t before = options_.bytes_to_begin + bytes_under_way_ + options_.bytes_to_write();
+    task.read_from = task.seconds_per_byte * static_cast<double>(before);
+    return rounds_ahead(task);
+}
+
 Restoring::Counts& Restoring::Counts::operator+=(const Counts& more) {
     asked += more.asked;
     found += more.found;
     restored += more.restored;
     not_worth += more.not_worth;
+    ahead += more.ahead;
     failed += more.failed;
     seconds += more.seconds;
+    ahead_seconds += more.ahead_seconds;
     return *this;
 }
 
@@ -140,17 +163,18 @@ void Restoring::look_up(const TurnOfferPtr& offer, std::function<void()> done) {
         other->waiting.push_back({offer, end, std::move(done)});
         return;
     }
-    const uint64_t disk_bytes = disk_bytes_of(way);
     Counts counts;
     counts.found = way.end - way.begin;
     const int64_t before = turn.kv.tokens();
     const double patience = std::clamp(computing_seconds(way, way.end - before), patience_min_s, patience_max_s);
-    const bool worth = is_worth(way, way.end - before, disk_bytes);
+    const size_t ahead = rounds_computed_ahead(turn, way);
+    const bool worth = ahead > 0 || is_worth(way, way.end - before, disk_bytes_of(way.rounds));
     if (!worth) counts.not_worth = counts.found;
+    if (ahead > 0) counts.ahead = way.rounds[ahead].stored.first_token - way.begin;
     count(offer->tenant(), counts);
     if (worth && grow_for(turn.kv, way, turn.missing() + 1)) {
         turn.give_up(before - way.begin);
-        read(turn, std::move(way), disk_bytes, patience);
+        read(turn, std::move(way), ahead, patience);
     }
     done();
 }
@@ -216,28 +240,35 @@ void Restoring::share(const Waiting& one, const SequenceKv& kv, int64_t whole) {
     count(turn.conversation.name.tenant, counts);
 }
 
-void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes, double patience) {
+/// All but the first `ahead` rounds, which are computed meanwhile.
+void Restoring::read(Turn& turn, WayBack way, size_t ahead, double patience) {
     const uint64_t number = ++last_;
     UnderWay& own = under_way_[number];
     own.tenant = turn.conversation.name.tenant;
     own.space = turn.space;
     own.kv = turn.kv.share();
-    own.rounds = way.rounds;
     for (const WayBack::Round& round : way.rounds) own.records[key_of(round.stored)] = round.stored.ids.size();
-    own.disk_bytes = disk_bytes;
+    for (const LayerGroup group : layer_groups) store_.use(way.rounds.back().stored.records[group]);
+    const int64_t begin = ahead > 0 ? way.rounds[ahead].stored.first_token : way.begin;
+    way.rounds.erase(way.rounds.begin(), way.rounds.begin() + static_cast<std::ptrdiff_t>(ahead));
+    own.rounds = way.rounds;
+    const uint64_t disk_bytes = own.disk_bytes = disk_bytes_of(way.rounds);
     own.bytes_before = options_.bytes_to_write();
     own.began = own.came_at = options_.now();
     own.patience = patience;
     const bool may_hang = could_begin_anew(turn, own);
     const auto arrival = own.arrival =
-        std::make_shared<Arrival>(way.begin, way.end, pool_.shape().layers, may_hang ? patience : Arrival::for_ever,
+        std::make_shared<Arrival>(begin, way.end, pool_.shape().layers, may_hang ? patience : Arrival::for_ever,
                                   [this, post = options_.post, number](Arrival::Why why) {
                                       post([this, number, why] { cancel(number, why == Arrival::Why::hangs); });
                                   });
-    for (const LayerGroup group : layer_groups) store_.use(way.rounds.back().stored.records[group]);
+    turn.ahead = {way.begin, begin};
+    own.waits_ahead = ahead > 0;
+    if (own.waits_ahead)
+        arrival->expect_ahead([this, post = options_.post, number] { post([this, number] { computed_ahead(number); }); });
     bytes_under_way_ += disk_bytes;
     turn.arrival = arrival;
-    turn.restored_tokens += way.end - way.begin;
+    turn.restored_tokens += way.end - begin;
     RoundReader::Job job{turn.kv.share(), std::move(way.rounds)};
     job.arrived = [this, arrival, disk_bytes](int layers) {
         // Who is read from the disk behind it waits for it.
@@ -251,25 +282,45 @@ void Restoring::read(Turn& turn, WayBack way, uint64_t disk_bytes, double patien
 }
 
 void Restoring::over(uint64_t number, size_t whole) {
-    UnderWay own = std::move(under_way_.extract(number).mapped());
-    const int64_t end = whole == 0 ? own.arrival->begin() : own.rounds[whole - 1].stored.end_token();
+    UnderWay& own = under_way_.at(number);
+    own.is_read = true;
+    own.whole = whole == 0 ? own.arrival->begin() : own.rounds[whole - 1].stored.end_token();
     Counts came;
-    came.restored = end - own.arrival->begin();
-    came.failed = own.cancelled ? 0 : own.arrival->end() - end;
-    const double now = options_.now();
+    came.restored = own.whole - own.arrival->begin();
+    came.failed = own.cancelled ? 0 : own.arrival->end() - own.whole;
+    const double now = own.read_at = options_.now();
     came.seconds = now - own.began;
     count(own.tenant, came);
-    bytes_under_way_ -= own.disk_bytes;
-    if (own.disk_bytes > 0) {  // else the disk was not asked
+    const uint64_t disk_bytes = std::exchange(own.disk_bytes, 0);
+    bytes_under_way_ -= disk_bytes;
+    if (disk_bytes > 0) {  // else the disk was not asked
         // One is read behind the other. Who waits for another one's reading does not wait for what was written before.
         const double waited_until = std::exchange(over_at_, now);
         const uint64_t before = waited_until > own.began ? 0 : own.bytes_before;
-        if (whole == own.rounds.size()) learn_load(before + own.disk_bytes, now - std::max(own.began, waited_until));
+        if (whole == own.rounds.size()) learn_load(before + disk_bytes, now - std::max(own.began, waited_until));
     }
+    if (!own.waits_ahead || own.cancelled) return conclude(number);
+    own.arrival->finish(own.whole);
+}
+
+/// What stands before what is read, or was read, is there.
+void Restoring::computed_ahead(uint64_t number) {
+    const auto found = under_way_.find(number);
+    if (found == under_way_.end()) return;
+    UnderWay& own = found->second;
+    own.waits_ahead = false;
+    if (!own.is_read) return;
+    count(own.tenant, {.ahead_seconds = options_.now() - own.read_at});
+    conclude(number);
+}
+
+/// It is there, or will not come. Who waits for it shares it, unless it lacks what stands before it.
+void Restoring::conclude(uint64_t number) {
+    UnderWay own = std::move(under_way_.extract(number).mapped());
     for (const Waiting& one : own.waiting)
-        if (one.offer->take()) share(one, *own.kv, end);
+        if (one.offer->take() && !own.waits_ahead) share(one, *own.kv, own.whole);
     own.kv.reset();  // its turn's alone from now on, who may write behind what has come
-    own.arrival->finish(end);
+    own.arrival->finish(own.whole);
     look_up_again(std::move(own.waiting));
 }
 
@@ -287,7 +338,8 @@ void Restoring::cancel(uint64_t number, bool hangs) {
         std::ranges::any_of(own.waiting, [](const Waiting& one) { return !one.offer->was_taken_back(); });
     if (!hangs) own.beside = {};  // its turn has left
     own.is_unwanted = !hangs;
-    if (waits && !hangs) return;
+    if (own.waits_ahead && own.is_read) return conclude(number);  // nobody computes what it lacks
+    if (waits && !hangs && !own.waits_ahead) return;
     own.cancelled = true;
     own.hangs = own.hangs || hangs;
     std::vector<Waiting> waiting = std::exchange(own.waiting, {});

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,6 @@ namespace rondo {
 /// what has come in the end. Used by the store's thread.
 class Restoring {
 public:
-    /// The disk's first answer, proof and copy take about as long as reading so many bytes. Without them a small
-    /// restore would make large ones look slow.
     static constexpr uint64_t bytes_to_begin = uint64_t{1} << 20;
     /// A disk may bring nothing for so long, or for as long as computing would take, before it is taken for one that
     /// hangs.
@@ -30,6 +29,9 @@ public:
         std::function<uint64_t()> bytes_to_write = [] { return uint64_t{0}; };
         /// What a probe of the disk has measured; 0: nothing yet.
         std::function<double()> probed_seconds_per_byte = [] { return 0.0; };
+        /// The disk's first answer, proof and copy take about as long as reading so many bytes. Without them a small
+        /// restore would make large ones look slow.
+        uint64_t bytes_to_begin = Restoring::bytes_to_begin;
     };
     Restoring(KvStore& store, RoundReader& reader, const KvPool& pool, Options options)
         : store_(store), reader_(reader), pool_(pool), options_(std::move(options)) {}
@@ -53,8 +55,10 @@ public:
         int64_t asked = 0, found = 0;  ///< tokens of prompts that were missing, and those of them that were stored
         int64_t restored = 0;          ///< tokens that came back
         int64_t not_worth = 0;         ///< that were computed because that is sooner
+        int64_t ahead = 0;             ///< that were to be computed while what stands behind them is read
         int64_t failed = 0;            ///< that could not be read, or were not what was written
         double seconds = 0.0;
+        double ahead_seconds = 0.0;  ///< that what was read waited for what is computed ahead of it
 
         Counts& operator+=(const Counts& more);
     };
@@ -78,8 +82,11 @@ private:
         std::map<std::pair<StoreName, StoreName>, size_t> records;  // of the rounds, in both groups: tokens
         uint64_t disk_bytes = 0;
         uint64_t bytes_before = 0;  // that the disk had to write before them
-        double began = 0.0, came_at = 0.0, patience = 0.0;
+        double began = 0.0, came_at = 0.0, read_at = 0.0, patience = 0.0;
         BlockCounts beside;        // that its turn has beside them, or will have once it begins anew
+        int64_t whole = 0;         // once it is read: where its tokens end that are there in every layer
+        bool is_read = false;
+        bool waits_ahead = false;  // what stands before it is computed for it
         bool is_unwanted = false;  // by whom it was begun for; others may wait
         bool cancelled = false;    // nobody wants it any more
         bool hangs = false;        // nothing came for too long
@@ -89,7 +96,7 @@ private:
     void look_up(const TurnOfferPtr& offer, std::function<void()> done);
     void look_up_again(std::vector<Waiting> waiting);
     void share(const Waiting& one, const SequenceKv& kv, int64_t whole);
-    uint64_t disk_bytes_of(const WayBack& way) const;
+    uint64_t disk_bytes_of(std::span<const WayBack::Round> rounds) const;
     double computing_seconds(const WayBack& way, int64_t tokens) const;
     bool is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes);
     bool pool_holds_all() const;
@@ -98,8 +105,11 @@ private:
     double seconds_per_token(const WayBack& way) const;
     double seconds_per_byte() const;
     double seconds_per_byte_so_far() const;
-    void read(Turn& turn, WayBack way, uint64_t disk_bytes, double patience);
+    size_t rounds_computed_ahead(const Turn& turn, const WayBack& way);
+    void read(Turn& turn, WayBack way, size_t ahead, double patience);
     void over(uint64_t number, size_t whole);
+    void computed_ahead(uint64_t number);
+    void conclude(uint64_t number);
     void cancel(uint64_t number, bool hangs);
     void learn_load(uint64_t bytes, double seconds);
 

@@ -323,7 +323,9 @@ void Store::tell_figures() {
     told.tokens_restored = restored.restored;
     told.tokens_not_worth = restored.not_worth;
     told.tokens_failed = restored.failed;
+    told.tokens_ahead = restored.ahead;
     told.restore_seconds = restored.seconds;
+    told.ahead_seconds = restored.ahead_seconds;
     if (!arena_) return;
     told.host_bytes = arena_->bytes();
     told.host_records = arena_->records();

@@ -20,7 +20,8 @@ struct StoreFigures {
     std::atomic<int64_t> written{0}, read{0}, evicted{0}, expired{0}, damaged{0}, never_read{0};
     std::array<std::atomic<int64_t>, store_refusals> refused{};
     std::atomic<int64_t> tokens_asked{0}, tokens_found{0}, tokens_restored{0}, tokens_not_worth{0}, tokens_failed{0};
-    std::atomic<double> restore_seconds{0.0}, seconds_writing{0.0}, seconds_reading{0.0};
+    std::atomic<int64_t> tokens_ahead{0};
+    std::atomic<double> restore_seconds{0.0}, ahead_seconds{0.0}, seconds_writing{0.0}, seconds_reading{0.0};
     std::atomic<int64_t> queue_sequences{0};
     std::atomic<uint64_t> queue_bytes{0};
     std::atomic<int64_t> unwritten{0};  ///< turns whose KV left memory before it was on the disk

@@ -21,6 +21,12 @@
 
 namespace rondo {
 
+/// Tokens [begin, end) of a sequence.
+struct TokenRange {
+    int64_t begin = 0, end = 0;
+    int64_t count() const { return end - begin; }
+};
+
 /// A turn under way: what it has computed and how it goes on. Handed from stage to stage as a shared pointer, and
 /// touched only by the stage that holds it; its blocks go back when the last stage lets go of it.
 struct Turn {
@@ -43,6 +49,7 @@ struct Turn {
     std::shared_ptr<Arrival> arrival = {};          ///< of keys that are read back into `kv`; none: all of it is there
     int64_t restored_tokens = 0;                    ///< whose keys were, the last time it was let in
     int64_t given_up_tokens = 0;                    ///< of those it was let in with: they are read back with others
+    TokenRange ahead = {};                          ///< before those that are read back: they are computed meanwhile
     bool waited_in_vain = false;                    ///< for keys from a disk that hangs: all others are computed
     int64_t chunk_rows = 0;                         ///< of the chunk of its prompt that is under way
     std::unique_ptr<StepAttention> step_attention;  ///< which keys its answer attends to; null: all
@@ -59,7 +66,7 @@ struct Turn {
     StepAttentionStats answer_attention;
 
     /// Keys still to be computed before the next token can be chosen.
-    int64_t missing() const { return static_cast<int64_t>(ids.size()) - kv.tokens(); }
+    int64_t missing() const { return static_cast<int64_t>(ids.size()) - kv.tokens() + ahead.count(); }
     /// The ids whose keys may be known before it begins. A message by which rounds are chosen is computed anew.
     std::span<const int32_t> reusable() const {
         int64_t known = std::ssize(ids) - recomputed_min;
@@ -84,6 +91,13 @@ struct Turn {
         }
         arrival->give_up();
         arrival.reset();
+    }
+    /// What was to be computed ahead is not: the keys behind it are no use without it. None may be on its way.
+    void leave_ahead() {
+        if (ahead.count() == 0) return;
+        restored_tokens -= kv.tokens() - ahead.end;
+        kv.truncate(ahead.begin);
+        ahead = {};
     }
     /// So many of the last keys that it has are read back with others. What came last goes first.
     void give_up(int64_t tokens) {

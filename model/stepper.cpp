@@ -15,7 +15,7 @@ Result<std::unique_ptr<Stepper>> Stepper::create(const Model& model, const KvPoo
                  Batch::create(device, spec, {limits.decode_rows, limits.decode_rows, limits.context_tokens}));
     for (int i = 0; i < limits.open_chunks; ++i) {
         RONDO_ASSIGN(Batch batch, Batch::create(device, spec, {limits.chunk_tokens, 1, limits.context_tokens}));
-        made->chunks_.push_back({std::move(batch), {}, nullptr, 0, 0, BatchPart::Logits::none});
+        made->chunks_.push_back({.batch = std::move(batch)});
     }
     made->decode_attention_.resize(static_cast<size_t>(limits.decode_rows));
     const auto logits = static_cast<size_t>((limits.decode_rows + limits.chunk_logit_rows) * spec.vocabulary);
@@ -114,22 +114,35 @@ Status Stepper::begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, BatchP
                             const SequenceAttention& attention) {
     assert(chunk_of(&kv) == nullptr && chunk_of(nullptr) != nullptr);
     OpenChunk& chunk = *chunk_of(nullptr);
-    completed_ = nullptr;
     chunk.attention = attention;
     chunk.begin = kv.tokens();
-    chunk.layer = 0;
+    chunk.is_within = false;
     chunk.logits = logits;
     if (attention.rounds != nullptr) attention.rounds->begin_chunk(kv, chunk.begin);
     RONDO_TRY(kv.extend(std::ssize(ids)));
-    chunk.kv = &kv;
-    chunk.batch.clear();
-    Status laid = chunk.batch.add({&kv, chunk.begin, ids, Rows::bulk, logits, &chunk.attention});
-    if (laid) laid = chunk.batch.prepare();
-    if (!laid) {  // as if it had not begun
-        chunk.kv = nullptr;
-        kv.truncate(chunk.begin);
-    }
+    Status laid = open_chunk(chunk, kv, ids);
+    if (!laid) kv.truncate(chunk.begin);  // as if it had not begun
     return laid;
+}
+
+Status Stepper::begin_chunk_within(SequenceKv& kv, int64_t first, std::span<const int32_t> ids) {
+    assert(chunk_of(&kv) == nullptr && chunk_of(nullptr) != nullptr);
+    OpenChunk& chunk = *chunk_of(nullptr);
+    chunk.attention = {};
+    chunk.begin = first;
+    chunk.is_within = true;
+    chunk.logits = BatchPart::Logits::none;
+    return open_chunk(chunk, kv, ids);
+}
+
+Status Stepper::open_chunk(OpenChunk& chunk, SequenceKv& kv, std::span<const int32_t> ids) {
+    completed_ = nullptr;
+    chunk.layer = 0;
+    chunk.batch.clear();
+    RONDO_TRY(chunk.batch.add({&kv, chunk.begin, ids, Rows::bulk, chunk.logits, &chunk.attention}));
+    RONDO_TRY(chunk.batch.prepare());
+    chunk.kv = &kv;
+    return Status::ok();
 }
 
 /// At the watershed rounds are chosen, and the chunk is laid out anew for the layers above it.
@@ -179,7 +192,7 @@ Status Stepper::reach_logits() {
 void Stepper::drop_chunk(const SequenceKv& kv) {
     OpenChunk* const chunk = chunk_of(&kv);
     if (chunk == nullptr) return;
-    chunk->kv->begin_again(chunk->begin);  // its blocks were promised
+    if (!chunk->is_within) chunk->kv->begin_again(chunk->begin);  // its blocks were promised
     chunk->kv = nullptr;
 }
 

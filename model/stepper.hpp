@@ -58,6 +58,9 @@ public:
     /// most; chunks of other sequences may stay open meanwhile (parked between two layers), `open_chunks` in all.
     Status begin_chunk(SequenceKv& kv, std::span<const int32_t> ids, BatchPart::Logits logits,
                        const SequenceAttention& attention = {});
+    /// The same of tokens that `kv` has room for already, from `first` on: what stands behind them comes from
+    /// elsewhere. They attend to all keys before them, and have no logits.
+    Status begin_chunk_within(SequenceKv& kv, int64_t first, std::span<const int32_t> ids);
     /// Runs the sequence's open chunk through as many more layers. After the last it is closed, and if only its last
     /// row has logits, they are computed.
     Status run_chunk(const SequenceKv& kv, int layers);
@@ -85,6 +88,7 @@ private:
         SequenceAttention attention;
         SequenceKv* kv = nullptr;  // none: this one is free
         int64_t begin = 0;         // the sequence's tokens before it
+        bool is_within = false;    // the sequence had room for its tokens
         int layer = 0;
         BatchPart::Logits logits = BatchPart::Logits::none;
     };
@@ -96,6 +100,7 @@ private:
     void give_up_work();
     Status lay_out(std::span<const Row> rows);
     Status run(std::span<const Row> rows);
+    Status open_chunk(OpenChunk& chunk, SequenceKv& kv, std::span<const int32_t> ids);
     Status run_layers(OpenChunk& chunk, int end);
     /// Logits [first, first + rows) of a batch, to row `at` of all.
     Status compute_logits(const Batch& batch, int64_t first, int64_t rows, int64_t at);

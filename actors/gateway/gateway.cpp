@@ -189,6 +189,7 @@ void Gateway::metrics(Exchange& exchange) {
     now.left_by_age = static_cast<double>(inside(engine_).load().left_by_age);
     now.left_for_room = static_cast<double>(inside(engine_).load().left_for_room);
     now.refused = static_cast<double>(inside(engine_).load().refused);
+    now.waited_for_keys = inside(engine_).load().waited_seconds;
     now.connections = static_cast<double>(server_->counts().connections);
     exchange.send(200, "text/plain; version=0.0.4; charset=utf-8", inside(engine_).metrics().text(now));
 }

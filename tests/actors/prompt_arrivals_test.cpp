@@ -57,6 +57,58 @@ TEST_F(PromptArrivalsTest, AChunkGoesOnAsFarAsKeysHaveCome) {
     EXPECT_EQ(look.failed_tokens, 0);
 }
 
+TEST_F(PromptArrivalsTest, WhatIsComputedAheadWaitsForNothing) {
+    arrivals_.add(1, arrival_, begin_s, true);
+    EXPECT_EQ(next_of(1, 100.0), Next::goes_on);
+    EXPECT_EQ(arrivals_.begin_piece(1), std::nullopt) << "all layers";
+    arrivals_.end_piece(1, {2, true, false, true});
+    EXPECT_EQ(next_of(1, 101.0), Next::goes_on) << "between layers too";
+    arrival_->come(layers);
+    EXPECT_EQ(next_of(1, 102.0), Next::goes_on) << "what has come is of no use without it";
+    arrivals_.begin_piece(1);
+    arrivals_.end_piece(1, {0, false, false, false});
+    EXPECT_EQ(next_of(1, 103.0), Next::ends_waiting);
+    EXPECT_EQ(arrivals_.waited_seconds(), 0.0);
+}
+
+TEST_F(PromptArrivalsTest, BehindWhatIsComputedAheadKeysAreWaitedFor) {
+    arrivals_.add(1, arrival_, begin_s, true);
+    arrivals_.begin_piece(1);
+    arrivals_.end_piece(1, {0, false, false, false});
+    EXPECT_EQ(next_of(1, 101.0), Next::waits);
+    EXPECT_EQ(next_of(1, 102.0), Next::waits);
+    arrival_->come(1);
+    EXPECT_EQ(next_of(1, 104.0), Next::goes_on);
+    EXPECT_EQ(arrivals_.waited_seconds(), 3.0);
+}
+
+TEST_F(PromptArrivalsTest, WhatIsComputedAheadIsGivenUpForKeysThatFail) {
+    arrivals_.add(1, arrival_, begin_s, true);
+    arrivals_.begin_piece(1);
+    arrivals_.end_piece(1, {1, true, false, true});
+    arrival_->finish(16);
+    EXPECT_EQ(next_of(1, 101.0), Next::drops_chunk);
+    arrivals_.begin_piece(1);
+    arrivals_.end_piece(1, {0, false, true, true});
+    const PromptArrivals::Look look = arrivals_.look(1, 102.0);
+    EXPECT_EQ(look.next, Next::ends_waiting);
+    EXPECT_EQ(look.failed_tokens, 16);
+}
+
+/// Another prompt took its place: it goes on as soon as it can have it again.
+TEST_F(PromptArrivalsTest, WhatIsComputedAheadBeginsAgainWithoutWaiting) {
+    arrivals_.add(1, arrival_, begin_s, true);
+    arrivals_.begin_piece(1);
+    arrivals_.end_piece(1, {1, true, false, true});
+    arrivals_.begin_piece(1);
+    arrivals_.end_piece(1, {0, false, true, true});
+    EXPECT_EQ(next_of(1, 101.0), Next::goes_on);
+    arrivals_.begin_piece(1);
+    arrivals_.end_piece(1, {0, false, false, false});
+    arrival_->come(1);
+    EXPECT_EQ(next_of(1, 102.0), Next::goes_on);
+}
+
 TEST_F(PromptArrivalsTest, WhatHasComeBeforeThePromptIsNotWaitedFor) {
     arrival_->come(layers);
     arrivals_.add(1, arrival_, begin_s);

@@ -22,8 +22,8 @@ protected:
     static constexpr int64_t tokens = 256;
     static constexpr int prompts = 4;
 
-    explicit RestoringTest(size_t blocks = 512, uint64_t host_bytes = 0)
-        : runtime_(small_runtime(blocks)), host_bytes_(host_bytes) {
+    explicit RestoringTest(size_t blocks = 512, uint64_t host_bytes = 0, int64_t round_tokens = tokens)
+        : runtime_(small_runtime(blocks)), host_bytes_(host_bytes), round_tokens_(round_tokens) {
         queue_ = held_.maker()();
     }
     void SetUp() override {
@@ -49,7 +49,10 @@ protected:
     }
     ~RestoringTest() override {
         held_.let_go();
-        if (restoring_) end_all(0.0);
+        if (restoring_) {
+            for (const auto& arrival : restoring_->under_way()) arrival->give_up();
+            end_all(0.0);
+        }
         restoring_.reset();
         reader_.reset();
         writer_.reset();
@@ -61,6 +64,7 @@ protected:
         Restoring::Options options{[this] { return time_; }, [this] { return prompt_tokens_; }, options_.post};
         options.bytes_to_write = [this] { return bytes_to_write_; };
         options.probed_seconds_per_byte = [this] { return probed_; };
+        options.bytes_to_begin = bytes_to_begin_;
         restoring_.emplace(*store_, *reader_, *runtime_->pool, std::move(options));
     }
     static std::vector<int32_t> ids_of(int prompt) {
@@ -70,7 +74,9 @@ protected:
     }
     void write(int prompt) {
         SequenceKv kv(*runtime_->pool);
-        kv.plan_rounds({tokens});
+        std::vector<int64_t> ends;
+        for (int64_t end = round_tokens_; end <= tokens; end += round_tokens_) ends.push_back(end);
+        kv.plan_rounds(std::move(ends));
         ASSERT_TRUE(kv.extend(tokens));
         writer_->add({space_, ids_of(prompt), std::move(kv), computer_when_written});
         bool written = false;
@@ -109,12 +115,14 @@ protected:
     void computer(double seconds_for_a_prompt) { restoring_->computed(seconds_for_a_prompt / tokens); }
     /// As a probe measures it.
     void disk(double seconds_for_a_prompt) { probed_ = seconds_for_a_prompt / static_cast<double>(bytes_in_all()); }
-    uint64_t bytes_in_all() const { return Restoring::bytes_to_begin + bytes_; }
+    uint64_t bytes_in_all() const { return bytes_to_begin_ + bytes_; }
 
     static constexpr double computer_when_written = 1.0 / tokens;
     const RuntimePtr runtime_;
     const PrefixSpace space_{"t"};
     const uint64_t host_bytes_;
+    const int64_t round_tokens_;
+    uint64_t bytes_to_begin_ = Restoring::bytes_to_begin;
     HeldDisk held_;
     std::optional<HostArena> arena_;
     std::optional<RoundWriter> writer_;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/turn.hpp"
 #include "actors/turn_flow.hpp"
 #include "tests/actors/pretended_disk.hpp"
 
@@ -30,6 +31,7 @@ struct SimulatedTurn {
     PrefixSpace space;
     bool admitted = false;
     std::shared_ptr<PretendedDisk::Reading> reading = {};  // of keys that are on their way into `kv`
+    TokenRange ahead = {};                                 // before them, that it computes meanwhile
 
     std::span<const int32_t> reusable() const {
         return std::span(ids).first(
@@ -41,6 +43,11 @@ struct SimulatedTurn {
         const int64_t end = reading->over() ? reading->end() : reading->way.begin;
         if (end < reading->way.end) kv.set_back(end);
         reading.reset();
+    }
+    /// As Turn::leave_ahead.
+    void leave_ahead() {
+        if (ahead.count() > 0) kv.truncate(ahead.begin);
+        ahead = {};
     }
 };
 
@@ -61,6 +68,8 @@ struct Seen {
     int64_t claimed = 0;    // turns let in, or asked for again, of whose prompts something had stayed for their sake
     int64_t with_gaps = 0;  // turns that had given keys up when they were kept
     int64_t changed = 0;    // conversations whose next turn is of another method
+    int64_t ahead = 0;      // turns that had computed what stands before keys when these had come
+    int64_t left_ahead = 0;  // turns that left before they had
     int64_t restored = 0, damaged = 0, unwanted = 0;  // readings: whole, not whole, and those nobody waited for
     int64_t exact_for_methods = 0;                    // times that a method found what is exact
 };

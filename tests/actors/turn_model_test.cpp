@@ -33,6 +33,8 @@ TEST_P(TurnModel, HoldsWhateverHappens) {
     EXPECT_GT(seen.damaged, 0);
     EXPECT_GT(seen.unwanted, 0);
     EXPECT_GT(seen.exact_for_methods, 20);
+    EXPECT_GT(seen.ahead, 0);
+    EXPECT_GT(seen.left_ahead, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, TurnModel, ::testing::Range(0, 10));

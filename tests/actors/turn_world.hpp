@@ -149,6 +149,8 @@ private:
     /// As the cache does it: what has gaps is no beginning of anything.
     void keep(SimulatedTurn& turn) {
         turn.stop_waiting();
+        seen_.left_ahead += turn.ahead.count() > 0;
+        turn.leave_ahead();
         if (turn.kv.first_held() == 0) {
             cache_->insert(turn.space, turn.ids, turn.kv);
             const auto ids = std::span(turn.ids).first(static_cast<size_t>(turn.kv.tokens()));
@@ -182,10 +184,20 @@ private:
         WayBack way = disk_.way(turn.space, turn.reusable(), turn.kv);
         const int64_t tokens = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens() + 1;
         if (way.end > way.begin && grow_for(turn.kv, way, tokens)) {
+            compute_some_ahead(turn, way);
             turn.reading = std::make_shared<PretendedDisk::Reading>(turn.kv.share(), std::move(way));
             readings_.push_back(turn.reading);
         }
         happen(chat, Event::restored);
+    }
+
+    /// Some of its first rounds, where dense attention computes what is stored.
+    void compute_some_ahead(SimulatedTurn& turn, WayBack& way) {
+        if (!turn.space.is_exact() || way.rounds.size() < 2) return;
+        const int rounds = 1 + roll(std::ssize(way.rounds) - 1);
+        turn.ahead = {way.begin, way.rounds[static_cast<size_t>(rounds)].stored.first_token};
+        way.rounds.erase(way.rounds.begin(), way.rounds.begin() + rounds);
+        way.begin = turn.ahead.end;
     }
 
     /// When it is over nobody but its turn, if that still waits, has its blocks.
@@ -224,11 +236,14 @@ private:
 
     void prefill(Chat& chat) {
         SimulatedTurn& turn = *chat.turn;
+        if (turn.ahead.count() > 0 && roll(2) > 0)
+            return roll(5) > 0 ? compute_ahead(chat) : happen(chat, Event::preempted);
         if (turn.reading && !turn.reading->over()) {
             const int what = roll(30);
             return what < 4 ? go_on(turn.reading) : what == 4 ? happen(chat, Event::cancel) : void();
         }
         turn.stop_waiting();
+        if (turn.ahead.count() > 0) return compute_ahead(chat);
         const int64_t missing = static_cast<int64_t>(turn.ids.size()) - turn.kv.tokens();
         compute(chat, std::min<int64_t>(missing, 1 + roll(24)));
         if (turn.kv.tokens() < static_cast<int64_t>(turn.ids.size())) return;
@@ -270,6 +285,17 @@ private:
         for (const LayerGroup group : layer_groups) {
             for (int64_t key = first; key < kv.tokens(); ++key) marks_[{group, kv.slot(group, key)}] = mark(chat, key);
         }
+    }
+
+    void compute_ahead(Chat& chat) {
+        TokenRange& ahead = chat.turn->ahead;
+        const int64_t end = ahead.begin + std::min<int64_t>(ahead.count(), 1 + roll(12));
+        for (const LayerGroup group : layer_groups) {
+            for (int64_t key = ahead.begin; key < end; ++key)
+                marks_[{group, chat.turn->kv.slot(group, key)}] = mark(chat, key);
+        }
+        ahead.begin = end;
+        seen_.ahead += ahead.count() == 0;
     }
 
     /// The stage dies in the middle of writing; nobody knows what its blocks hold.
@@ -330,6 +356,7 @@ private:
             for (const LayerGroup group : layer_groups) {
                 for (int64_t key = kv.first_held(); key < kv.tokens(); ++key) {
                     if (reading != nullptr && key >= reading->way.begin && key < reading->way.end) continue;
+                    if (key >= chat.turn->ahead.begin && key < chat.turn->ahead.end) continue;
                     const auto found = marks_.find({group, kv.slot(group, key)});
                     ASSERT_TRUE(found != marks_.end()) << "a key that was never computed";
                     // A method may have more than it knows to be exact: from the disk, behind what it computed.

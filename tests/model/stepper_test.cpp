@@ -121,6 +121,30 @@ TEST_F(StepperTest, ADroppedChunkIsAsExactWhenItIsComputedAgain) {
     EXPECT_EQ(first_.exact_tokens(), 19);
 }
 
+/// The sequence has room for three chunks, of which the last one's keys come from elsewhere.
+TEST_F(StepperTest, KeysAreComputedBeforeOthersThatAreThere) {
+    const std::vector<int32_t> eight(8, 5), four{7, 8, 9, 10};
+    need(prefill(second_, three_));
+    need(prefill(second_, eight, Logits::none));
+    need(prefill(second_, four));
+    const auto undisturbed = logits();
+
+    need(first_.extend(11));
+    need(stepper_->begin_chunk_within(first_, 0, three_));
+    need(stepper_->run_chunk(first_, 1));
+    stepper_->drop_chunk(first_);
+    EXPECT_EQ(first_.tokens(), 11) << "what comes is kept";
+    EXPECT_THAT(stepper_->begin_chunk_within(first_, 8, sixteen_).error().message, HasSubstr("must have room for them"));
+    EXPECT_EQ(stepper_->chunk_layers_left(first_), 0);
+    EXPECT_EQ(first_.tokens(), 11);
+    need(stepper_->begin_chunk_within(first_, 0, three_));
+    need(stepper_->run_chunk(first_, stepper_->layers()));
+    need(stepper_->begin_chunk_within(first_, 3, eight));
+    need(stepper_->run_chunk(first_, stepper_->layers()));
+    need(prefill(first_, four));
+    EXPECT_EQ(logits(), undisturbed);
+}
+
 TEST_F(StepperTest, LogitsOfAllRowsComeSomeAtATime) {
     need(prefill(first_, sixteen_, Logits::all));
     const size_t vocabulary = static_cast<size_t>(engine_.model.spec.vocabulary);

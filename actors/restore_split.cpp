@@ -1,0 +1,40 @@
+#include "actors/restore_split.hpp"
+
+#include <algorithm>
+
+namespace rondo {
+
+namespace {
+
+// Computing takes from others who want the device. So of the time that it takes in place of reading, so much must be
+// saved.
+constexpr double saved_min = 0.25;
+
+}  // namespace
+
+size_t rounds_ahead(const RestoreTask& task) {
+    uint64_t bytes = 0;
+    for (const RestoreTask::Round& round : task.rounds) bytes += round.bytes;
+    int64_t tokens = 0;
+    const auto done = [&] {
+        const double computed =
+            task.computed_from + task.seconds_per_token * static_cast<double>(tokens + task.new_tokens);
+        const double read = task.read_from + task.seconds_per_byte * static_cast<double>(bytes);
+        return bytes == 0 ? computed : std::max(computed, read);
+    };
+    const double all_read = done();
+    double best = all_read;
+    size_t rounds = 0;
+    for (size_t count = 1; count <= task.rounds.size(); ++count) {
+        bytes -= task.rounds[count - 1].bytes;
+        tokens += task.rounds[count - 1].tokens;
+        const double soon = done();
+        const double computing = task.seconds_per_token * static_cast<double>(tokens);
+        if (soon >= best || all_read - soon < saved_min * computing) continue;
+        best = soon;
+        rounds = count;
+    }
+    return rounds == task.rounds.size() ? 0 : rounds;
+}
+
+}  // namespace rondo
