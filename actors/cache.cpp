@@ -238,12 +238,11 @@ void Cache::keep(Computed& computed) {
 /// Its blocks are the store's too until they are copied. That is bounded, so that a slow disk does not hold the pool.
 /// What is too much stays in the cache until the store has less to do, as long as nobody needs its room.
 void Cache::put_away(const Computed& computed) {
-    const double tokens = static_cast<double>(computed.computed_tokens);
-    if (tokens > 0) seconds_per_token_ = computed.computed_seconds / tokens;
-    const double measured = tokens > 0 ? seconds_per_token_ : 0.0;
-    if (has_enough_to_do(blocks_of(computed.kv))) return put_away_later(computed, measured);
-    give_to_store(
-        {computed.runtime, computed.conversation, computed.space, computed.ids, computed.kv.share(), measured}, [] {});
+    if (computed.computed.tokens > 0.0) seconds_per_token_ = computed.computed.seconds_per_token();
+    if (has_enough_to_do(blocks_of(computed.kv))) return put_away_later(computed);
+    give_to_store({computed.runtime, computed.conversation, computed.space, computed.ids, computed.kv.share(),
+                   computed.computed.seconds_per_token(), 1, computed.computed},
+                  [] {});
 }
 
 bool Cache::has_enough_to_do(int64_t blocks) const {
@@ -251,12 +250,12 @@ bool Cache::has_enough_to_do(int64_t blocks) const {
 }
 
 /// What is stored already goes before it, when there is need of room.
-void Cache::put_away_later(const Computed& computed, double seconds_per_token) {
+void Cache::put_away_later(const Computed& computed) {
     std::vector<int64_t> round_ends;
     for (int64_t r = 1; r < computed.kv.rounds(); ++r) round_ends.push_back(computed.kv.round_begin(r));
     prefixes_->claim(++later_claims_, computed.space, computed.ids);
     later_.push_back(
-        {later_claims_, computed.conversation, computed.space, computed.ids, std::move(round_ends), seconds_per_token});
+        {later_claims_, computed.conversation, computed.space, computed.ids, std::move(round_ends), computed.computed});
     if (later_.size() <= later_max) return;
     prefixes_->forget_claim(later_.front().claim);
     later_.pop_front();
@@ -276,8 +275,14 @@ void Cache::go_on_putting(bool all) {
         if (is_cut) ++figures_->unwritten;
         next.ids.resize(static_cast<size_t>(known.tokens()));
         const bool any = known.tokens() > 0;
-        PutAway what{runtime_,         std::move(next.conversation), std::move(next.space), std::move(next.ids),
-                     std::move(known), next.seconds_per_token,       is_cut ? 0 : 1};
+        PutAway what{runtime_,
+                     std::move(next.conversation),
+                     std::move(next.space),
+                     std::move(next.ids),
+                     std::move(known),
+                     next.computed.seconds_per_token(),
+                     is_cut ? 0 : 1,
+                     next.computed};
         later_.pop_front();
         if (any) give_to_store(std::move(what), [] {});
     }

@@ -44,7 +44,7 @@ private:
     void keep(Computed& computed);
     void put_away(const Computed& computed);
     bool has_enough_to_do(int64_t blocks) const;
-    void put_away_later(const Computed& computed, double seconds_per_token);
+    void put_away_later(const Computed& computed);
     void go_on_putting(bool all = false);
     caf::typed_response_promise<int64_t> put_away(const CachedPromptPtr& prompt);
     int64_t forget_later(const ConversationKey& conversation);
@@ -70,7 +70,7 @@ private:
         PrefixSpace space;
         std::vector<int32_t> ids;
         std::vector<int64_t> round_ends;
-        double seconds_per_token = 0.0;
+        ComputedTokens computed;
     };
     std::deque<Later> later_;                    // for the store, when it has less to do
     uint64_t later_claims_ = uint64_t{1} << 63;  // beyond all turns' ids

@@ -18,8 +18,7 @@ struct Computed {
     std::vector<int32_t> ids;  ///< those that have keys
     SequenceKv kv;
     bool is_answer = false;         ///< the turn is over: its user may go on at once
-    double computed_seconds = 0.0;  ///< of its prompts' chunks, and how many tokens they had
-    int64_t computed_tokens = 0;
+    ComputedTokens computed;        ///< of its prompts' chunks
 };
 
 using ComputedPtr = std::shared_ptr<Computed>;
@@ -32,8 +31,7 @@ inline ComputedPtr computed_by(Turn& turn) {
     if (kv.tokens() == 0) return nullptr;
     std::vector<int32_t> ids(turn.ids.begin(), turn.ids.begin() + kv.tokens());
     return std::make_shared<Computed>(Computed{turn.runtime, turn.conversation, turn.space, std::move(ids),
-                                               std::move(kv), turn.last.over, turn.computed_seconds,
-                                               turn.computed_tokens});
+                                               std::move(kv), turn.last.over, turn.computed});
 }
 
 }  // namespace rondo

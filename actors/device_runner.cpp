@@ -173,10 +173,11 @@ void DeviceRunner::collect(Chunk& chunk) {
     chunk.layer = chunk.open ? stepper_->layers() - layers_left : 0;
     pace_.end_chunk(chunk.seconds);
     Turn& turn = *chunk.turn;
-    turn.computed_seconds += chunk.seconds;
+    turn.computed.seconds += chunk.seconds;
     if (!chunk.open && !chunk.drop) {
-        turn.computed_tokens += turn.chunk_rows;
-        if (turn.ahead.count() > 0) turn.ahead.begin += turn.chunk_rows;
+        const bool ahead = turn.ahead.count() > 0;
+        turn.computed.add(ahead ? turn.ahead.begin : turn.kv.tokens() - turn.chunk_rows, turn.chunk_rows);
+        if (ahead) turn.ahead.begin += turn.chunk_rows;
     }
     if (chunk.drop || chunk.open || turn.missing() > 0) return;
     turn.take(turn.answer.next(stepper_->chunk_logits()));

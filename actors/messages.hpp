@@ -109,6 +109,7 @@ struct PutAway {
     SequenceKv kv;
     double seconds_per_token = 0.0;  ///< that computing it took; 0: nobody knows
     int64_t turns = 1;               ///< that count as unwritten, should it be given up
+    ComputedTokens computed = {};    ///< of it, the last time
 };
 
 /// What a tenant has in the store, and has had of it since the start.

@@ -1,8 +1,10 @@
 #include "actors/opened_store.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/timespan.hpp"
 
@@ -14,15 +16,22 @@ uint64_t mib(int count) {
     return static_cast<uint64_t>(count) << 20;
 }
 
-/// The largest record says how fast the disk reads, before anything is restored. Small ones would say how soon it
-/// answers; where there are no others, the first restores measure it.
+/// Records that lie side by side say how fast the disk reads, before anything is restored. A few small ones would say
+/// how soon it answers; where there are no others, the first restores measure it.
 void probe(DiskMeter& disk, const KvStore& store, const std::string& path) {
-    RecordPlace largest;
-    store.index().each([&largest](const StoredRecord& record) {
-        if (record.place.bytes > largest.bytes) largest = record.place;
-    });
-    if (largest.bytes < DiskMeter::probe_bytes) return;
-    disk.probe(path + "/" + Segments::name_of(largest.segment), largest.offset);
+    std::vector<RecordPlace> places;
+    store.index().each([&places](const StoredRecord& record) { places.push_back(record.place); });
+    std::ranges::sort(places);
+    RecordPlace together;
+    for (const RecordPlace& place : places) {
+        const bool goes_on = place.segment == together.segment && place.offset == together.offset + together.bytes;
+        if (goes_on)
+            together.bytes += place.bytes;
+        else
+            together = place;
+        if (together.bytes >= DiskMeter::probe_bytes)
+            return disk.probe(path + "/" + Segments::name_of(together.segment), together.offset);
+    }
 }
 
 }  // namespace

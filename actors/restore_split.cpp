@@ -15,10 +15,9 @@ constexpr double saved_min = 0.25;
 size_t rounds_ahead(const RestoreTask& task) {
     uint64_t bytes = 0;
     for (const RestoreTask::Round& round : task.rounds) bytes += round.bytes;
-    int64_t tokens = 0;
+    double computing = 0.0;
     const auto done = [&] {
-        const double computed =
-            task.computed_from + task.seconds_per_token * static_cast<double>(tokens + task.new_tokens);
+        const double computed = task.computed_from + computing + task.seconds_behind;
         const double read = task.read_from + task.seconds_per_byte * static_cast<double>(bytes);
         return bytes == 0 ? computed : std::max(computed, read);
     };
@@ -27,9 +26,8 @@ size_t rounds_ahead(const RestoreTask& task) {
     size_t rounds = 0;
     for (size_t count = 1; count <= task.rounds.size(); ++count) {
         bytes -= task.rounds[count - 1].bytes;
-        tokens += task.rounds[count - 1].tokens;
+        computing += task.rounds[count - 1].seconds;
         const double soon = done();
-        const double computing = task.seconds_per_token * static_cast<double>(tokens);
         if (soon >= best || all_read - soon < saved_min * computing) continue;
         best = soon;
         rounds = count;

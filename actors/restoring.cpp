@@ -27,10 +27,6 @@ double learned(double old, double measured) {
 
 }  // namespace
 
-void Restoring::computed(double seconds_per_token) {
-    if (seconds_per_token > 0.0) seconds_per_token_ = learned(seconds_per_token_, seconds_per_token);
-}
-
 void Restoring::learn_load(uint64_t bytes, double seconds) {
     seconds_per_byte_ = learned(seconds_per_byte(), seconds / static_cast<double>(options_.bytes_to_begin + bytes));
 }
@@ -50,9 +46,8 @@ double Restoring::seconds_per_byte_so_far() const {
     return 0.0;
 }
 
-/// As turns have measured it; before the first of them, as it was when these records were written.
-double Restoring::seconds_per_token(const WayBack& way) const {
-    if (seconds_per_token_ > 0.0) return seconds_per_token_;
+/// As it was when these records were written.
+double Restoring::saved_seconds_per_token(const WayBack& way) const {
     double seconds = 0.0;
     int64_t tokens = 0;
     for (const WayBack::Round& round : way.rounds)
@@ -77,44 +72,51 @@ uint64_t Restoring::disk_bytes_of(std::span<const WayBack::Round> rounds) const 
     return bytes;
 }
 
-/// Its `tokens`, behind what is queued already.
-double Restoring::computing_seconds(const WayBack& way, int64_t tokens) const {
-    return seconds_per_token(way) * static_cast<double>(options_.prompt_tokens() + tokens);
+/// Of tokens from `first` on, as turns have measured it; before the first of them, as when these records were written.
+double Restoring::computing_seconds(const WayBack& way, int64_t first, int64_t tokens) const {
+    return rate_.is_known() ? rate_.seconds(first, tokens) : saved_seconds_per_token(way) * static_cast<double>(tokens);
 }
 
-/// Whether the way is read before its `tokens` would be computed, each behind what is queued already. A rate that
-/// nobody knows counts as nothing: the first restores measure the disk. Copying takes no time beside computing.
-bool Restoring::is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes) {
+/// That computing what is queued already takes.
+double Restoring::seconds_before(const WayBack& way) const {
+    const double of_token = rate_.is_known() ? rate_.seconds_per_token() : saved_seconds_per_token(way);
+    return of_token * static_cast<double>(options_.prompt_tokens());
+}
+
+/// Whether the way is read before its tokens from `first` on would be computed, each behind what is queued already. A
+/// rate that nobody knows counts as nothing: the first restores measure the disk. Copying takes no time beside
+/// computing.
+bool Restoring::is_worth(const WayBack& way, int64_t first, uint64_t disk_bytes) {
     if (disk_bytes == 0) return true;
     if (std::ranges::any_of(under_way_, [this](auto& one) { return hangs(one.second); })) return false;
-    const double of_token = seconds_per_token(way), of_byte = seconds_per_byte();
+    const double of_byte = seconds_per_byte();
     const uint64_t own = options_.bytes_to_begin + disk_bytes, queued = bytes_under_way_ + options_.bytes_to_write();
-    const double computing = computing_seconds(way, tokens);
+    const double alone = computing_seconds(way, first, way.end - first), computing = seconds_before(way) + alone;
     const double reading = std::max(of_byte, seconds_per_byte_so_far()) * static_cast<double>(queued + own);
     if (computing == 0.0 || reading <= computing) return true;
     // A rate is not wrong because much is queued.
-    const bool alone = of_byte * static_cast<double>(own) <= of_token * static_cast<double>(tokens);
-    if (!alone) seconds_per_byte_ = forgetting * of_byte;
+    if (of_byte * static_cast<double>(own) > alone) seconds_per_byte_ = forgetting * of_byte;
     return false;
 }
 
 /// Of the way's first rounds: they are computed while the others are read. A method that leaves keys out would compute
 /// other keys than those that are stored.
 size_t Restoring::rounds_computed_ahead(const Turn& turn, const WayBack& way) {
-    RestoreTask task;
-    task.seconds_per_token = seconds_per_token(way);
-    task.seconds_per_byte = std::max(seconds_per_byte(), seconds_per_byte_so_far());
+    const double of_byte = std::max(seconds_per_byte(), seconds_per_byte_so_far());
     const bool one_hangs = std::ranges::any_of(under_way_, [this](auto& one) { return hangs(one.second); });
-    if (!turn.space.is_exact() || task.seconds_per_token == 0.0 || task.seconds_per_byte == 0.0 || one_hangs) return 0;
+    if (!turn.space.is_exact() || of_byte == 0.0 || one_hangs) return 0;
+    RestoreTask task;
     int64_t begin = way.begin;
     for (const WayBack::Round& round : way.rounds) {
-        const int64_t end = round.stored.end_token();
-        task.rounds.push_back({end - std::exchange(begin, end), disk_bytes_of({&round, 1})});
+        const int64_t tokens = round.stored.end_token() - begin;
+        task.rounds.push_back({computing_seconds(way, begin, tokens), disk_bytes_of({&round, 1})});
+        begin += tokens;
     }
-    task.new_tokens = std::ssize(turn.ids) - way.end;
-    task.computed_from = task.seconds_per_token * static_cast<double>(options_.prompt_tokens());
-    const uint64_t before = options_.bytes_to_begin + bytes_under_way_ + options_.bytes_to_write();
-    task.read_from = task.seconds_per_byte * static_cast<double>(before);
+    if (task.rounds.front().seconds == 0.0) return 0;  // nobody knows
+    task.seconds_behind = computing_seconds(way, way.end, std::ssize(turn.ids) - way.end);
+    task.seconds_per_byte = of_byte;
+    task.computed_from = seconds_before(way);
+    task.read_from = of_byte * static_cast<double>(options_.bytes_to_begin + bytes_under_way_ + options_.bytes_to_write());
     return rounds_ahead(task);
 }
 
@@ -166,9 +168,10 @@ void Restoring::look_up(const TurnOfferPtr& offer, std::function<void()> done) {
     Counts counts;
     counts.found = way.end - way.begin;
     const int64_t before = turn.kv.tokens();
-    const double patience = std::clamp(computing_seconds(way, way.end - before), patience_min_s, patience_max_s);
+    const double patience = std::clamp(
+        seconds_before(way) + computing_seconds(way, before, way.end - before), patience_min_s, patience_max_s);
     const size_t ahead = rounds_computed_ahead(turn, way);
-    const bool worth = ahead > 0 || is_worth(way, way.end - before, disk_bytes_of(way.rounds));
+    const bool worth = ahead > 0 || is_worth(way, before, disk_bytes_of(way.rounds));
     if (!worth) counts.not_worth = counts.found;
     if (ahead > 0) counts.ahead = way.rounds[ahead].stored.first_token - way.begin;
     count(offer->tenant(), counts);

@@ -48,8 +48,8 @@ public:
     void end_waiting();
     /// Those that have not ended. Once nothing is copied any more they may be told that nothing has come.
     std::vector<std::shared_ptr<Arrival>> under_way() const;
-    /// What computing a token has taken, as somebody measured.
-    void computed(double seconds_per_token);
+    /// What computing a prompt has taken, as somebody measured.
+    void computed(const ComputedTokens& tokens) { rate_.learn(tokens); }
 
     struct Counts {
         int64_t asked = 0, found = 0;  ///< tokens of prompts that were missing, and those of them that were stored
@@ -97,12 +97,13 @@ private:
     void look_up_again(std::vector<Waiting> waiting);
     void share(const Waiting& one, const SequenceKv& kv, int64_t whole);
     uint64_t disk_bytes_of(std::span<const WayBack::Round> rounds) const;
-    double computing_seconds(const WayBack& way, int64_t tokens) const;
-    bool is_worth(const WayBack& way, int64_t tokens, uint64_t disk_bytes);
+    double computing_seconds(const WayBack& way, int64_t first, int64_t tokens) const;
+    double seconds_before(const WayBack& way) const;
+    bool is_worth(const WayBack& way, int64_t first, uint64_t disk_bytes);
     bool pool_holds_all() const;
     bool could_begin_anew(const Turn& turn, UnderWay& own);
     bool hangs(UnderWay& own) const;
-    double seconds_per_token(const WayBack& way) const;
+    double saved_seconds_per_token(const WayBack& way) const;
     double seconds_per_byte() const;
     double seconds_per_byte_so_far() const;
     size_t rounds_computed_ahead(const Turn& turn, const WayBack& way);
@@ -121,7 +122,8 @@ private:
     uint64_t last_ = 0;                                        // of their numbers
     uint64_t bytes_under_way_ = 0;                             // from the disk, of all
     double over_at_ = 0.0;                                     // the last that ended and was read from the disk
-    double seconds_per_token_ = 0.0, seconds_per_byte_ = 0.0;  // 0: not measured
+    double seconds_per_byte_ = 0.0;                            // 0: not measured
+    ComputeRate rate_;
     void count(const Tenant& tenant, const Counts& more);
 
     Counts counts_;

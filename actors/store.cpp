@@ -180,7 +180,7 @@ Store::Promise Store::drain() {
 
 Store::Promise Store::put(const PutAwayPtr& what) {
     auto promise = make_response_promise<bool>();
-    restoring_->computed(what->seconds_per_token);
+    restoring_->computed(what->computed);
     if (what->kv.tokens() < opened_.tokens_min) {
         promise.deliver(false);
         return promise;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/arrival.hpp"
+#include "actors/compute_rate.hpp"
 #include "actors/conversation_key.hpp"
 #include "actors/runtime.hpp"
 #include "actors/turn_events.hpp"
@@ -57,8 +58,7 @@ struct Turn {
     Answer answer;
     AnswerPiece last;  ///< what the stage just made; the next piece to give out
 
-    double computed_seconds = 0.0;  ///< of its prompts' chunks, and how many tokens they had
-    int64_t computed_tokens = 0;
+    ComputedTokens computed;  ///< of its prompts' chunks
     int preemptions = 0;
     int64_t choices_waited = 0;   ///< of keys, that were not ready when they were due
     double lookup_seconds = 0.0;  ///< looking up what is known of its prompt and finding room, when there was some

@@ -43,7 +43,8 @@ def end_all():
         server.kill()
 
 
-def start(args, store, log):
+def start(args, store, log, before=None):
+    """`before` is called in the server's process, before it is the server."""
     command = [args.program, "serve", "--quiet", "--model", args.model, "--weights", args.weights,
                "--port", "0", "--threads", str(args.threads), "--set", f"memory.device_kv_mib={args.pool_mib}"]
     for setting in getattr(args, "settings", []):
@@ -52,7 +53,7 @@ def start(args, store, log):
         command += ["--set", f"memory.disk.path={store}"]
         if args.key_file:
             command += ["--set", f"memory.disk.key_file={args.key_file}"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=before)
     running.append(server)
     line = server.stdout.readline()
     if "http" not in line:

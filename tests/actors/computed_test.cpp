@@ -28,8 +28,7 @@ protected:
 TEST_F(ComputedTest, TheTurnHasNoneOfItAnyMore) {
     Turn gives_way = turn();
     ASSERT_TRUE(gives_way.kv.extend(40));
-    gives_way.computed_seconds = 2.0;
-    gives_way.computed_tokens = 20;
+    gives_way.computed = {.tokens = 20.0, .seconds = 2.0};
     const std::vector<int32_t> held(gives_way.kv.blocks(LayerGroup::upper).begin(),
                                     gives_way.kv.blocks(LayerGroup::upper).end());
     ComputedPtr computed = computed_by(gives_way);
@@ -43,8 +42,8 @@ TEST_F(ComputedTest, TheTurnHasNoneOfItAnyMore) {
     EXPECT_EQ(computed->conversation.cuts, 1U);
     EXPECT_EQ(computed->space, PrefixSpace("t"));
     EXPECT_FALSE(computed->is_answer);
-    EXPECT_DOUBLE_EQ(computed->computed_seconds, 2.0);
-    EXPECT_EQ(computed->computed_tokens, 20);
+    EXPECT_DOUBLE_EQ(computed->computed.seconds, 2.0);
+    EXPECT_DOUBLE_EQ(computed->computed.tokens, 20.0);
     for (const int32_t block : held) EXPECT_EQ(runtime_->pool->references(LayerGroup::upper, block), 1);
     EXPECT_EQ(free(), blocks - held.size());
     computed.reset();

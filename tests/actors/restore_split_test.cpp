@@ -7,11 +7,10 @@
 namespace rondo {
 namespace {
 
-/// Ten rounds of 100 tokens and 1,000 bytes, each a second's work for the computer.
+/// Ten rounds of 1,000 bytes, each a second's work for the computer.
 RestoreTask ten_rounds(double disk_seconds_of_a_round) {
     RestoreTask task;
-    task.rounds.assign(10, {100, 1000});
-    task.seconds_per_token = 0.01;
+    task.rounds.assign(10, {1.0, 1000});
     task.seconds_per_byte = disk_seconds_of_a_round / 1000;
     return task;
 }
@@ -35,9 +34,9 @@ TEST(RestoreSplit, ASlowDiskReadsTheLastRoundsAlone) {
 
 TEST(RestoreSplit, WhatIsComputedInAnyCaseFillsTheTimeOfReading) {
     RestoreTask task = ten_rounds(1.0);
-    task.new_tokens = 400;
+    task.seconds_behind = 4.0;
     EXPECT_EQ(rounds_ahead(task), 3U);
-    task.new_tokens = 1000;
+    task.seconds_behind = 10.0;
     EXPECT_EQ(rounds_ahead(task), 0U);
 }
 
@@ -62,14 +61,13 @@ TEST(RestoreSplit, WhatLiesInHostMemoryIsNotComputed) {
 
 TEST(RestoreSplit, RoundsAreNotCut) {
     RestoreTask task;
-    task.seconds_per_token = 0.01;
     task.seconds_per_byte = 0.001;
     EXPECT_EQ(rounds_ahead(task), 0U);
-    task.rounds = {{1000, 10'000}};
+    task.rounds = {{10.0, 10'000}};
     EXPECT_EQ(rounds_ahead(task), 0U);
-    task.rounds = {{900, 9000}, {100, 1000}};
+    task.rounds = {{9.0, 9000}, {1.0, 1000}};
     EXPECT_EQ(rounds_ahead(task), 0U) << "9 in place of 10 seconds, and 9 of computing";
-    task.rounds = {{600, 6000}, {400, 4000}};
+    task.rounds = {{6.0, 6000}, {4.0, 4000}};
     EXPECT_EQ(rounds_ahead(task), 1U);
 }
 
