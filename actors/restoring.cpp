@@ -270,7 +270,8 @@ void Restoring::read(Turn& turn, WayBack way, size_t ahead, double patience) {
     if (own.waits_ahead)
         arrival->expect_ahead([this, post = options_.post, number] { post([this, number] { computed_ahead(number); }); });
     bytes_under_way_ += disk_bytes;
-    turn.arrival = arrival;
+    // A turn may go with a stage that dies.
+    turn.arrival = std::shared_ptr<Arrival>(arrival.get(), [arrival](Arrival*) { arrival->give_up(); });
     turn.restored_tokens += way.end - begin;
     RoundReader::Job job{turn.kv.share(), std::move(way.rounds)};
     job.arrived = [this, arrival, disk_bytes](int layers) {

@@ -147,6 +147,22 @@ TEST_F(RestoringAheadTest, WhoWaitsBeginsAnewWhereTheFirstPartIsNotComputed) {
     }
 }
 
+/// A stage dies, and the turn with it.
+TEST_F(RestoringAheadTest, NothingIsHeldForATurnThatIsGone) {
+    for (const bool is_read : {false, true}) {
+        SCOPED_TRACE(is_read);
+        begin();
+        even();
+        held_.hold(testing::HeldDisk::reads);
+        TurnPtr turn = ask(0);
+        if (is_read) read_all();
+        turn.reset();
+        held_.let_go();
+        end_all(0.0);
+        EXPECT_EQ(runtime_->pool->blocks_free(LayerGroup::upper), runtime_->pool->blocks_total(LayerGroup::upper));
+    }
+}
+
 /// What is damaged is computed as well, and what stands before it is of use.
 TEST_F(RestoringAheadTest, DamageBehindWhatIsComputedCostsWhatIsDamaged) {
     even();

@@ -106,7 +106,10 @@ protected:
         EXPECT_EQ(turn->kv.tokens(), turn->arrival ? tokens : 0);
         return turn;
     }
-    bool is_read(int prompt) { return ask(prompt)->arrival != nullptr; }
+    bool is_read(int prompt) {
+        turns_.push_back(ask(prompt));  // of one that is gone nothing is wanted
+        return turns_.back()->arrival != nullptr;
+    }
     /// All that is read comes after so many seconds.
     void end_all(double seconds) {
         time_ += seconds;
@@ -131,6 +134,7 @@ protected:
     RecordPlace of_the_first_;  // of the first prompt's last record
     uint64_t bytes_ = 0;        // that are stored of a prompt
     TurnId last_turn_ = 0;
+    std::vector<TurnPtr> turns_;
     double time_ = 100.0, probed_ = 0.0;
     int64_t prompt_tokens_ = 0;
     uint64_t bytes_to_write_ = 0;
