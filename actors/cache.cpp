@@ -275,14 +275,8 @@ void Cache::go_on_putting(bool all) {
         if (is_cut) ++figures_->unwritten;
         next.ids.resize(static_cast<size_t>(known.tokens()));
         const bool any = known.tokens() > 0;
-        PutAway what{runtime_,
-                     std::move(next.conversation),
-                     std::move(next.space),
-                     std::move(next.ids),
-                     std::move(known),
-                     next.computed.seconds_per_token(),
-                     is_cut ? 0 : 1,
-                     next.computed};
+        PutAway what{runtime_,         std::move(next.conversation),      std::move(next.space), std::move(next.ids),
+                     std::move(known), next.computed.seconds_per_token(), is_cut ? 0 : 1,        next.computed};
         later_.pop_front();
         if (any) give_to_store(std::move(what), [] {});
     }

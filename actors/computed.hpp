@@ -17,8 +17,8 @@ struct Computed {
     PrefixSpace space;
     std::vector<int32_t> ids;  ///< those that have keys
     SequenceKv kv;
-    bool is_answer = false;         ///< the turn is over: its user may go on at once
-    ComputedTokens computed;        ///< of its prompts' chunks
+    bool is_answer = false;   ///< the turn is over: its user may go on at once
+    ComputedTokens computed;  ///< of its prompts' chunks
 };
 
 using ComputedPtr = std::shared_ptr<Computed>;

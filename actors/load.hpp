@@ -18,10 +18,10 @@ struct Load {
     std::atomic<size_t> conversation_bytes{0};  ///< of what they remember
     std::atomic<uint64_t> left_by_age{0}, left_for_room{0};
     std::atomic<uint64_t> refused{0};
-    std::atomic<bool> gave_up{false};       ///< no turn will be served any more
-    std::atomic<int64_t> prompt_tokens{0};  ///< of prompts that are to be computed
+    std::atomic<bool> gave_up{false};         ///< no turn will be served any more
+    std::atomic<int64_t> prompt_tokens{0};    ///< of prompts that are to be computed
     std::atomic<double> waited_seconds{0.0};  ///< prompts for keys from the disk, with nothing to compute meanwhile
-    std::atomic<int64_t> blocks_cached{0};  ///< of all layer groups: kept for reuse, used by a turn or not
+    std::atomic<int64_t> blocks_cached{0};    ///< of all layer groups: kept for reuse, used by a turn or not
 };
 
 /// A turn that has KV, as long as this lives.

@@ -109,8 +109,8 @@ struct Metrics::All {
     prometheus::Counter& left_for_room =
         counter("conversations_left_for_room_total", "Conversations that left to make room");
     prometheus::Gauge& connections = gauge("connections", "Open HTTP connections");
-    prometheus::Counter& waited_for_keys = counter(
-        "store_wait_seconds_total", "Prompts waited for keys from the disk, with nothing to compute meanwhile");
+    prometheus::Counter& waited_for_keys =
+        counter("store_wait_seconds_total", "Prompts waited for keys from the disk, with nothing to compute meanwhile");
     prometheus::Counter& refused = counter("requests_refused_total", "Turns refused for overload");
 };
 

@@ -116,7 +116,8 @@ size_t Restoring::rounds_computed_ahead(const Turn& turn, const WayBack& way) {
     task.seconds_behind = computing_seconds(way, way.end, std::ssize(turn.ids) - way.end);
     task.seconds_per_byte = of_byte;
     task.computed_from = seconds_before(way);
-    task.read_from = of_byte * static_cast<double>(options_.bytes_to_begin + bytes_under_way_ + options_.bytes_to_write());
+    task.read_from =
+        of_byte * static_cast<double>(options_.bytes_to_begin + bytes_under_way_ + options_.bytes_to_write());
     return rounds_ahead(task);
 }
 
@@ -168,8 +169,8 @@ void Restoring::look_up(const TurnOfferPtr& offer, std::function<void()> done) {
     Counts counts;
     counts.found = way.end - way.begin;
     const int64_t before = turn.kv.tokens();
-    const double patience = std::clamp(
-        seconds_before(way) + computing_seconds(way, before, way.end - before), patience_min_s, patience_max_s);
+    const double patience = std::clamp(seconds_before(way) + computing_seconds(way, before, way.end - before),
+                                       patience_min_s, patience_max_s);
     const size_t ahead = rounds_computed_ahead(turn, way);
     const bool worth = ahead > 0 || is_worth(way, before, disk_bytes_of(way.rounds));
     if (!worth) counts.not_worth = counts.found;
@@ -268,7 +269,8 @@ void Restoring::read(Turn& turn, WayBack way, size_t ahead, double patience) {
     turn.ahead = {way.begin, begin};
     own.waits_ahead = ahead > 0;
     if (own.waits_ahead)
-        arrival->expect_ahead([this, post = options_.post, number] { post([this, number] { computed_ahead(number); }); });
+        arrival->expect_ahead(
+            [this, post = options_.post, number] { post([this, number] { computed_ahead(number); }); });
     bytes_under_way_ += disk_bytes;
     // A turn may go with a stage that dies.
     turn.arrival = std::shared_ptr<Arrival>(arrival.get(), [arrival](Arrival*) { arrival->give_up(); });

@@ -83,8 +83,8 @@ private:
         uint64_t disk_bytes = 0;
         uint64_t bytes_before = 0;  // that the disk had to write before them
         double began = 0.0, came_at = 0.0, read_at = 0.0, patience = 0.0;
-        BlockCounts beside;        // that its turn has beside them, or will have once it begins anew
-        int64_t whole = 0;         // once it is read: where its tokens end that are there in every layer
+        BlockCounts beside;  // that its turn has beside them, or will have once it begins anew
+        int64_t whole = 0;   // once it is read: where its tokens end that are there in every layer
         bool is_read = false;
         bool waits_ahead = false;  // what stands before it is computed for it
         bool is_unwanted = false;  // by whom it was begun for; others may wait
@@ -119,10 +119,10 @@ private:
     const KvPool& pool_;
     const Options options_;
     std::map<uint64_t, UnderWay> under_way_;
-    uint64_t last_ = 0;                                        // of their numbers
-    uint64_t bytes_under_way_ = 0;                             // from the disk, of all
-    double over_at_ = 0.0;                                     // the last that ended and was read from the disk
-    double seconds_per_byte_ = 0.0;                            // 0: not measured
+    uint64_t last_ = 0;              // of their numbers
+    uint64_t bytes_under_way_ = 0;   // from the disk, of all
+    double over_at_ = 0.0;           // the last that ended and was read from the disk
+    double seconds_per_byte_ = 0.0;  // 0: not measured
     ComputeRate rate_;
     void count(const Tenant& tenant, const Counts& more);
 

@@ -24,7 +24,8 @@ protected:
     void read_all() {
         held_.let_go();
         tasks_->run_until([this] {
-            return std::ranges::all_of(restoring_->under_way(), [](const auto& one) { return one->whole().has_value(); });
+            return std::ranges::all_of(restoring_->under_way(),
+                                       [](const auto& one) { return one->whole().has_value(); });
         });
     }
     /// Asks for a prompt that somebody else's turn brings back.

@@ -115,7 +115,9 @@ protected:
         time_ += seconds;
         tasks_->run_until([this] { return restoring_->under_way().empty(); });
     }
-    void computer(double seconds_for_a_prompt) { restoring_->computed({.tokens = tokens, .seconds = seconds_for_a_prompt, .depths = 0.0}); }
+    void computer(double seconds_for_a_prompt) {
+        restoring_->computed({.tokens = tokens, .seconds = seconds_for_a_prompt, .depths = 0.0});
+    }
     /// As a probe measures it.
     void disk(double seconds_for_a_prompt) { probed_ = seconds_for_a_prompt / static_cast<double>(bytes_in_all()); }
     uint64_t bytes_in_all() const { return bytes_to_begin_ + bytes_; }

@@ -65,10 +65,10 @@ struct Chat {
 /// What the random walk came by, so that a test that never gets anywhere is noticed.
 struct Seen {
     int64_t over = 0, preempted = 0, found = 0, evicted = 0;
-    int64_t claimed = 0;    // turns let in, or asked for again, of whose prompts something had stayed for their sake
-    int64_t with_gaps = 0;  // turns that had given keys up when they were kept
-    int64_t changed = 0;    // conversations whose next turn is of another method
-    int64_t ahead = 0;      // turns that had computed what stands before keys when these had come
+    int64_t claimed = 0;     // turns let in, or asked for again, of whose prompts something had stayed for their sake
+    int64_t with_gaps = 0;   // turns that had given keys up when they were kept
+    int64_t changed = 0;     // conversations whose next turn is of another method
+    int64_t ahead = 0;       // turns that had computed what stands before keys when these had come
     int64_t left_ahead = 0;  // turns that left before they had
     int64_t restored = 0, damaged = 0, unwanted = 0;  // readings: whole, not whole, and those nobody waited for
     int64_t exact_for_methods = 0;                    // times that a method found what is exact

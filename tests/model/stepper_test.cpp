@@ -134,7 +134,8 @@ TEST_F(StepperTest, KeysAreComputedBeforeOthersThatAreThere) {
     need(stepper_->run_chunk(first_, 1));
     stepper_->drop_chunk(first_);
     EXPECT_EQ(first_.tokens(), 11) << "what comes is kept";
-    EXPECT_THAT(stepper_->begin_chunk_within(first_, 8, sixteen_).error().message, HasSubstr("must have room for them"));
+    EXPECT_THAT(stepper_->begin_chunk_within(first_, 8, sixteen_).error().message,
+                HasSubstr("must have room for them"));
     EXPECT_EQ(stepper_->chunk_layers_left(first_), 0);
     EXPECT_EQ(first_.tokens(), 11);
     need(stepper_->begin_chunk_within(first_, 0, three_));
