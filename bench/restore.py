@@ -80,23 +80,27 @@ def stop(server):
     running.remove(server)
 
 
-def ask(address, ids, tokens, at_first=lambda: None):
-    """Seconds to the first token, the answer's ids and its usage. `at_first` is called then; computing goes on."""
-    body = json.dumps({"prompt": ids, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True,
+def events_of(address, path, body):
+    """An answer's events, each with the seconds since it was asked for."""
+    body = json.dumps({**body, "temperature": 0, "ignore_eos": True, "stream": True,
                        "stream_options": {"include_usage": True}}).encode()
-    request = urllib.request.Request(f"http://{address}/v1/completions", body, {"Content-Type": "application/json"})
+    request = urllib.request.Request(f"http://{address}{path}", body, {"Content-Type": "application/json"})
     began = time.perf_counter()
-    first, text, usage = None, "", {}
     with urllib.request.urlopen(request, timeout=1200) as answer:
         for line in answer:
-            if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
-                continue
-            if first is None:
-                first = time.perf_counter() - began
-                at_first()
-            event = json.loads(line[6:])
-            usage = event.get("usage") or usage
-            text += "".join(choice["text"] for choice in event["choices"])
+            if line.startswith(b"data: ") and not line.startswith(b"data: [DONE]"):
+                yield time.perf_counter() - began, json.loads(line[6:])
+
+
+def ask(address, ids, tokens, at_first=lambda: None):
+    """Seconds to the first token, the answer's ids and its usage. `at_first` is called then; computing goes on."""
+    first, text, usage = None, "", {}
+    for seconds, event in events_of(address, "/v1/completions", {"prompt": ids, "max_tokens": tokens}):
+        if first is None:
+            first = seconds
+            at_first()
+        usage = event.get("usage") or usage
+        text += "".join(choice["text"] for choice in event["choices"])
     return first, text, usage
 
 

@@ -3,15 +3,16 @@
 others are read.
 
     bench/slow_disk.py --model FOLDER [--weights random:1] [--disk-mb-s 10,20,40] [--tokens 4096] [--round-tokens 256]
-                       [--new 16] [--rounds 3] [--beside PROGRAM]
+                       [--new 8] [--rounds 3] [--beside PROGRAM]
 
 The kernel holds the server's reads to the rate (a control group's blkio.throttle or io.max; needs root and a real disk
 under --folder). Each round restarts `rondo serve` over a store with the history, and asks with some more tokens; and
-once more without a store, so that all is computed. Times are from the request to the first token. Reading all takes no less
-than the bytes' raw read, measured under the same limit in the same round. With --beside another
-program of Rondo's does the same over a store of its own. Validates that all answers' ids are the undisturbed run's.
+once more without a store, so that all is computed. Times are from the request to the first token. Reading all takes no
+less than the bytes' raw read, measured under the same limit in the same round. With --beside another program of Rondo's
+does the same over a store of its own. Validates that all answers are the undisturbed run's.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -21,7 +22,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -47,6 +47,7 @@ class SlowReads:
             if old.exists():
                 (self.path / "blkio.throttle.read_bps_device").write_text(f"{number} {bytes_per_second}")
             else:
+                (self.path.parent / "cgroup.subtree_control").write_text("+io")
                 (self.path / "io.max").write_text(f"{number} rbps={bytes_per_second}")
         except OSError as error:
             sys.exit(f"no control group can hold reads to a rate here ({error}); that needs root")
@@ -55,9 +56,8 @@ class SlowReads:
         (self.path / "cgroup.procs").write_text(str(os.getpid()))
 
     def remove(self):
-        self.path.rmdir()
-
-
+        with contextlib.suppress(OSError):  # a server that did not end is still in it
+            self.path.rmdir()
 
     def raw_rate(self, files):
         """Bytes a second that a process which only reads gets of these files."""
@@ -80,22 +80,13 @@ def figures(address):
 
 def say(address, messages, tokens=8):
     """Seconds to the first token, the answer and where its prompt's tokens came from."""
-    body = json.dumps({"messages": messages, "max_tokens": tokens, "temperature": 0, "stream": True, "ignore_eos": True,
-                       "stream_options": {"include_usage": True}}).encode()
-    request = urllib.request.Request(f"http://{address}/v1/chat/completions", body,
-                                     {"Content-Type": "application/json"})
-    began = time.perf_counter()
     first, text, usage = None, "", {}
-    with urllib.request.urlopen(request, timeout=1200) as answer:
-        for line in answer:
-            if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
-                continue
-            event = json.loads(line[6:])
-            usage = event.get("usage") or usage
-            said = "".join(choice["delta"].get("content") or "" for choice in event["choices"])
-            if first is None and said:
-                first = time.perf_counter() - began
-            text += said
+    body = {"messages": messages, "max_tokens": tokens}
+    for seconds, event in restore.events_of(address, "/v1/chat/completions", body):
+        said = "".join(choice["delta"].get("content") or "" for choice in event["choices"])
+        first = seconds if first is None and said else first
+        usage = event.get("usage") or usage
+        text += said
     return first, text, usage["prompt_tokens_details"] | {"prompt_tokens": usage["prompt_tokens"]}
 
 
