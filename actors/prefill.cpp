@@ -88,7 +88,7 @@ void Prefill::look_at_arrival(TurnId id) {
 }
 
 void Prefill::stop_waiting(TurnId id) {
-    arrivals_.remove(id);
+    arrivals_.remove(id, now());
     jobs_.at(id).turn->stop_waiting();
 }
 

@@ -14,6 +14,11 @@ void PromptArrivals::add(uint64_t id, std::shared_ptr<const Arrival> arrival, do
     prompts_[id] = Prompt{.arrival = std::move(arrival), .came_at = now, .ahead = ahead};
 }
 
+void PromptArrivals::remove(uint64_t id, double now) {
+    const auto gone = prompts_.extract(id);
+    if (!gone.empty() && gone.mapped().waits_since) waited_seconds_ += now - *gone.mapped().waits_since;
+}
+
 PromptArrivals::Look PromptArrivals::look(uint64_t id, double now) {
     const auto found = prompts_.find(id);
     if (found == prompts_.end()) return {};

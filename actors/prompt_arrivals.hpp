@@ -18,7 +18,7 @@ public:
     /// computes what stands before them, and waits for nothing meanwhile.
     void add(uint64_t id, std::shared_ptr<const Arrival> arrival, double now, bool ahead = false);
     /// It waits for no keys any more, or is gone.
-    void remove(uint64_t id) { prompts_.erase(id); }
+    void remove(uint64_t id, double now);
 
     enum class Next : uint8_t {
         nothing,       ///< it waits for no keys, or the device has a piece of it: look again when that is done

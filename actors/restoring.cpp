@@ -72,26 +72,28 @@ uint64_t Restoring::disk_bytes_of(std::span<const WayBack::Round> rounds) const 
     return bytes;
 }
 
-/// Of tokens from `first` on, as turns have measured it; before the first of them, as when these records were written.
-double Restoring::computing_seconds(const WayBack& way, int64_t first, int64_t tokens) const {
-    return rate_.is_known() ? rate_.seconds(first, tokens) : saved_seconds_per_token(way) * static_cast<double>(tokens);
+/// As turns have measured it; before the first of them, as when these records were written.
+ComputeRate Restoring::rate_for(const WayBack& way) const {
+    if (rate_.is_known()) return rate_;
+    ComputeRate saved;
+    saved.learn({.tokens = 1.0, .seconds = saved_seconds_per_token(way)});
+    return saved;
 }
 
 /// That computing what is queued already takes.
-double Restoring::seconds_before(const WayBack& way) const {
-    const double of_token = rate_.is_known() ? rate_.seconds_per_token() : saved_seconds_per_token(way);
-    return of_token * static_cast<double>(options_.prompt_tokens());
+double Restoring::seconds_before(const ComputeRate& rate) const {
+    return rate.seconds_per_token() * static_cast<double>(options_.prompt_tokens());
 }
 
 /// Whether the way is read before its tokens from `first` on would be computed, each behind what is queued already. A
 /// rate that nobody knows counts as nothing: the first restores measure the disk. Copying takes no time beside
 /// computing.
-bool Restoring::is_worth(const WayBack& way, int64_t first, uint64_t disk_bytes) {
+bool Restoring::is_worth(const WayBack& way, const ComputeRate& rate, int64_t first, uint64_t disk_bytes) {
     if (disk_bytes == 0) return true;
     if (std::ranges::any_of(under_way_, [this](auto& one) { return hangs(one.second); })) return false;
     const double of_byte = seconds_per_byte();
     const uint64_t own = options_.bytes_to_begin + disk_bytes, queued = bytes_under_way_ + options_.bytes_to_write();
-    const double alone = computing_seconds(way, first, way.end - first), computing = seconds_before(way) + alone;
+    const double alone = rate.seconds(first, way.end - first), computing = seconds_before(rate) + alone;
     const double reading = std::max(of_byte, seconds_per_byte_so_far()) * static_cast<double>(queued + own);
     if (computing == 0.0 || reading <= computing) return true;
     // A rate is not wrong because much is queued.
@@ -100,22 +102,22 @@ bool Restoring::is_worth(const WayBack& way, int64_t first, uint64_t disk_bytes)
 }
 
 /// Of the way's first rounds: they are computed while the others are read. A method that leaves keys out would compute
-/// other keys than those that are stored.
-size_t Restoring::rounds_computed_ahead(const Turn& turn, const WayBack& way) {
+/// other keys than those that are stored. What the turn gives up, to be read in other rounds, would be computed again.
+size_t Restoring::rounds_computed_ahead(const Turn& turn, const WayBack& way, const ComputeRate& rate) {
     const double of_byte = std::max(seconds_per_byte(), seconds_per_byte_so_far());
     const bool one_hangs = std::ranges::any_of(under_way_, [this](auto& one) { return hangs(one.second); });
-    if (!turn.space.is_exact() || of_byte == 0.0 || one_hangs) return 0;
+    if (!turn.space.is_exact() || of_byte == 0.0 || !rate.is_known() || one_hangs) return 0;
+    if (turn.kv.tokens() - way.begin >= kv_block_tokens) return 0;
     RestoreTask task;
     int64_t begin = way.begin;
     for (const WayBack::Round& round : way.rounds) {
         const int64_t tokens = round.stored.end_token() - begin;
-        task.rounds.push_back({computing_seconds(way, begin, tokens), disk_bytes_of({&round, 1})});
+        task.rounds.push_back({rate.seconds(begin, tokens), disk_bytes_of({&round, 1})});
         begin += tokens;
     }
-    if (task.rounds.front().seconds == 0.0) return 0;  // nobody knows
-    task.seconds_behind = computing_seconds(way, way.end, std::ssize(turn.ids) - way.end);
+    task.seconds_behind = rate.seconds(way.end, std::ssize(turn.ids) - way.end);
     task.seconds_per_byte = of_byte;
-    task.computed_from = seconds_before(way);
+    task.computed_from = seconds_before(rate);
     task.read_from =
         of_byte * static_cast<double>(options_.bytes_to_begin + bytes_under_way_ + options_.bytes_to_write());
     return rounds_ahead(task);
@@ -159,6 +161,7 @@ void Restoring::look_up(const TurnOfferPtr& offer, std::function<void()> done) {
     if (way.rounds.empty()) return done();
     if (UnderWay* const other = that_reads(way.rounds.front().stored, turn.space)) {
         if (hangs(*other)) return done();
+        if (other->waits_ahead && turn.priority > other->priority) return done();  // its turn may not be computed soon
         int64_t end = 0;
         for (const WayBack::Round& round : way.rounds)
             if (that_reads(round.stored, turn.space) == other) end = round.stored.end_token();
@@ -169,12 +172,12 @@ void Restoring::look_up(const TurnOfferPtr& offer, std::function<void()> done) {
     Counts counts;
     counts.found = way.end - way.begin;
     const int64_t before = turn.kv.tokens();
-    const double patience = std::clamp(seconds_before(way) + computing_seconds(way, before, way.end - before),
-                                       patience_min_s, patience_max_s);
-    const size_t ahead = rounds_computed_ahead(turn, way);
-    const bool worth = ahead > 0 || is_worth(way, before, disk_bytes_of(way.rounds));
+    const ComputeRate rate = rate_for(way);
+    const double patience =
+        std::clamp(seconds_before(rate) + rate.seconds(before, way.end - before), patience_min_s, patience_max_s);
+    const size_t ahead = rounds_computed_ahead(turn, way, rate);
+    const bool worth = ahead > 0 || is_worth(way, rate, before, disk_bytes_of(way.rounds));
     if (!worth) counts.not_worth = counts.found;
-    if (ahead > 0) counts.ahead = way.rounds[ahead].stored.first_token - way.begin;
     count(offer->tenant(), counts);
     if (worth && grow_for(turn.kv, way, turn.missing() + 1)) {
         turn.give_up(before - way.begin);
@@ -203,8 +206,8 @@ bool Restoring::could_begin_anew(const Turn& turn, UnderWay& own) {
     own.beside = more;
     if (pool_holds_all()) return false;
     for (auto& [number, other] : under_way_) {
-        const bool begins_anew =
-            !other.cancelled && !other.is_unwanted && other.arrival && other.arrival->patience() != Arrival::for_ever;
+        const bool begins_anew = !other.cancelled && !other.is_read && !other.is_unwanted && other.arrival &&
+                                 other.arrival->patience() != Arrival::for_ever;
         if (!begins_anew) continue;
         other.arrival->wait_for_ever();
         for (const LayerGroup group : layer_groups) other.beside[group] -= std::ssize(other.kv->blocks(group));
@@ -250,6 +253,7 @@ void Restoring::read(Turn& turn, WayBack way, size_t ahead, double patience) {
     UnderWay& own = under_way_[number];
     own.tenant = turn.conversation.name.tenant;
     own.space = turn.space;
+    own.priority = turn.priority;
     own.kv = turn.kv.share();
     for (const WayBack::Round& round : way.rounds) own.records[key_of(round.stored)] = round.stored.ids.size();
     for (const LayerGroup group : layer_groups) store_.use(way.rounds.back().stored.records[group]);
@@ -267,6 +271,7 @@ void Restoring::read(Turn& turn, WayBack way, size_t ahead, double patience) {
                                       post([this, number, why] { cancel(number, why == Arrival::Why::hangs); });
                                   });
     turn.ahead = {way.begin, begin};
+    count(own.tenant, {.ahead = turn.ahead.count()});
     own.waits_ahead = ahead > 0;
     if (own.waits_ahead)
         arrival->expect_ahead(
@@ -306,6 +311,8 @@ void Restoring::over(uint64_t number, size_t whole) {
         if (whole == own.rounds.size()) learn_load(before + disk_bytes, now - std::max(own.began, waited_until));
     }
     if (!own.waits_ahead || own.cancelled) return conclude(number);
+    own.hangs = false;
+    own.beside = {};  // it does not begin anew any more
     own.arrival->finish(own.whole);
 }
 
@@ -344,7 +351,7 @@ void Restoring::cancel(uint64_t number, bool hangs) {
         std::ranges::any_of(own.waiting, [](const Waiting& one) { return !one.offer->was_taken_back(); });
     if (!hangs) own.beside = {};  // its turn has left
     own.is_unwanted = !hangs;
-    if (own.waits_ahead && own.is_read) return conclude(number);  // nobody computes what it lacks
+    if (own.waits_ahead && own.is_read) return conclude(number);  // nobody tells when that is there
     if (waits && !hangs && !own.waits_ahead) return;
     own.cancelled = true;
     own.hangs = own.hangs || hangs;

@@ -85,6 +85,7 @@ private:
         double began = 0.0, came_at = 0.0, read_at = 0.0, patience = 0.0;
         BlockCounts beside;  // that its turn has beside them, or will have once it begins anew
         int64_t whole = 0;   // once it is read: where its tokens end that are there in every layer
+        int priority = 0;    // of its turn
         bool is_read = false;
         bool waits_ahead = false;  // what stands before it is computed for it
         bool is_unwanted = false;  // by whom it was begun for; others may wait
@@ -97,16 +98,16 @@ private:
     void look_up_again(std::vector<Waiting> waiting);
     void share(const Waiting& one, const SequenceKv& kv, int64_t whole);
     uint64_t disk_bytes_of(std::span<const WayBack::Round> rounds) const;
-    double computing_seconds(const WayBack& way, int64_t first, int64_t tokens) const;
-    double seconds_before(const WayBack& way) const;
-    bool is_worth(const WayBack& way, int64_t first, uint64_t disk_bytes);
+    ComputeRate rate_for(const WayBack& way) const;
+    double seconds_before(const ComputeRate& rate) const;
+    bool is_worth(const WayBack& way, const ComputeRate& rate, int64_t first, uint64_t disk_bytes);
     bool pool_holds_all() const;
     bool could_begin_anew(const Turn& turn, UnderWay& own);
     bool hangs(UnderWay& own) const;
     double saved_seconds_per_token(const WayBack& way) const;
     double seconds_per_byte() const;
     double seconds_per_byte_so_far() const;
-    size_t rounds_computed_ahead(const Turn& turn, const WayBack& way);
+    size_t rounds_computed_ahead(const Turn& turn, const WayBack& way, const ComputeRate& rate);
     void read(Turn& turn, WayBack way, size_t ahead, double patience);
     void over(uint64_t number, size_t whole);
     void computed_ahead(uint64_t number);

@@ -124,7 +124,7 @@ TEST_F(PromptArrivalsTest, APromptThatWaitsForNoKeysIsNotKnown) {
     arrivals_.end_piece(1, {1, true, false});
     EXPECT_FALSE(arrivals_.patience(1, begin_s).is_over);
     EXPECT_EQ(arrivals_.patience(1, begin_s).again_in_s, 0.0);
-    arrivals_.remove(1);
+    arrivals_.remove(1, 200.0);
     EXPECT_EQ(next_of(1, begin_s), Next::nothing);
 }
 
@@ -175,7 +175,7 @@ TEST_F(PromptArrivalsTest, TheEndToldTwiceIsToldToNobody) {
     arrivals_.add(1, arrival_, begin_s);
     arrival_->finish(16);
     EXPECT_EQ(next_of(1, 101.0), Next::ends_waiting);
-    arrivals_.remove(1);
+    arrivals_.remove(1, 200.0);
     arrival_->finish(16);
     EXPECT_EQ(next_of(1, 102.0), Next::nothing);
 }
@@ -302,7 +302,7 @@ TEST_F(PromptArrivalsTest, AWithdrawnPromptIsForgotten) {
     compute(1);
     drop();
     arrivals_.begin_piece(1);
-    arrivals_.remove(1);
+    arrivals_.remove(1, 200.0);
     arrivals_.end_piece(1, {1, true, false});
     EXPECT_EQ(next_of(1, 101.0), Next::nothing);
     EXPECT_FALSE(arrivals_.patience(1, 200.0).is_over);
@@ -315,7 +315,7 @@ TEST_F(PromptArrivalsTest, APromptThatComesAgainBeginsAnew) {
     arrival_->come(1);
     compute(1);
     drop();
-    arrivals_.remove(1);
+    arrivals_.remove(1, 200.0);
     const std::shared_ptr<Arrival> again = arrival_with(patience_s);
     arrivals_.add(1, again, 200.0);
     EXPECT_EQ(next_of(1, 200.0), Next::waits);
@@ -333,7 +333,7 @@ TEST_F(PromptArrivalsTest, EachOfManyHasItsOwnKeysAndItsOwnTime) {
         arrivals_.add(id, all.back(), begin_s + static_cast<double>(id));
     }
     for (uint64_t id = 0; id < count; id += 2) all[id]->come(layers);
-    for (uint64_t id = 0; id < count; id += 10) arrivals_.remove(id);
+    for (uint64_t id = 0; id < count; id += 10) arrivals_.remove(id, 200.0);
     constexpr uint64_t last = 41;  // whose time is up
     const double now = begin_s + patience_s + static_cast<double>(last);
     for (uint64_t id = 0; id < count; ++id) {

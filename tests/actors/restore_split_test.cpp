@@ -67,6 +67,9 @@ TEST(RestoreSplit, RoundsAreNotCut) {
     EXPECT_EQ(rounds_ahead(task), 0U);
     task.rounds = {{9.0, 9000}, {1.0, 1000}};
     EXPECT_EQ(rounds_ahead(task), 0U) << "9 in place of 10 seconds, and 9 of computing";
+    task.seconds_per_byte = 0.0011;
+    EXPECT_EQ(rounds_ahead(task), 1U) << "else all of it would be computed, in 10";
+    task.seconds_per_byte = 0.001;
     task.rounds = {{6.0, 6000}, {4.0, 4000}};
     EXPECT_EQ(rounds_ahead(task), 1U);
 }

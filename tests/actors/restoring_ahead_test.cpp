@@ -122,6 +122,20 @@ TEST_F(RestoringAheadTest, WhoWaitsSharesWhatIsComputedBeforeTheOtherPartIsRead)
     EXPECT_EQ(waits->kv.tokens(), tokens);
 }
 
+/// The other one's turn to compute may come late.
+TEST_F(RestoringAheadTest, WhoIsMoreUrgentDoesNotWait) {
+    even();
+    const TurnPtr turn = ask(0), urgent = bare_turn(0);
+    urgent->priority = 1;
+    bool answered = false;
+    restoring_->restore(taken(urgent), [&answered] { answered = true; });
+    EXPECT_TRUE(answered);
+    EXPECT_EQ(urgent->arrival, nullptr);
+    EXPECT_EQ(urgent->kv.tokens(), 0);
+    turn->arrival->computed_ahead();
+    end_all(0.0);
+}
+
 /// Its turn leaves before it has computed the first half. Who waits then does what it did.
 TEST_F(RestoringAheadTest, WhoWaitsBeginsAnewWhereTheFirstPartIsNotComputed) {
     for (const bool is_read : {false, true}) {

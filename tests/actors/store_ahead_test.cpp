@@ -85,19 +85,27 @@ TEST_F(StoreAheadTest, ADiskAsSlowAsTheComputerReadsHalf) {
 
 /// Of a damaged second part nothing but that is lost.
 TEST_F(StoreAheadTest, WhatIsDamagedIsComputedToo) {
-    const double seconds = write_history();
-    const auto bytes = static_cast<double>(figures().bytes_written);
-    const Heard undisturbed = go_on();
-    stage_.reset();
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv"))
-        if (entry.is_regular_file() && entry.file_size() > 100'000)
-            testing::flip_bit(entry.path(), entry.file_size() * 8 / 10);
-    start_with(seconds / bytes);
-    const Heard restored = go_on();
-    EXPECT_EQ(restored.ids, undisturbed.ids);
-    EXPECT_GT(figures().tokens_failed + figures().tokens_not_worth, 0);
-    const Heard again = go_on();
-    EXPECT_EQ(again.ids, undisturbed.ids);
+    bool has_split = false;
+    for (int attempt = 0; attempt < 5 && !has_split; ++attempt) {
+        stage_.reset();
+        std::filesystem::remove_all(folder_.path() + "/kv");
+        const double seconds = write_history();
+        const auto bytes = static_cast<double>(figures().bytes_written);
+        const Heard undisturbed = go_on();
+        stage_.reset();
+        for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/kv"))
+            if (entry.is_regular_file() && entry.file_size() > 100'000)
+                testing::flip_bit(entry.path(), entry.file_size() * 8 / 10);
+        start_with(seconds / bytes);
+        const Heard restored = go_on();
+        EXPECT_EQ(restored.ids, undisturbed.ids);
+        has_split = figures().tokens_ahead > 0;
+        if (has_split) {
+            EXPECT_EQ(figures().tokens_failed, history - 1024);
+        }
+        EXPECT_EQ(go_on().ids, undisturbed.ids);
+    }
+    EXPECT_TRUE(has_split);
 }
 
 }  // namespace
