@@ -138,9 +138,14 @@ struct Options {
 
 using Json = nlohmann::ordered_json;
 
-void print_heads_of_gemm(const Products& products, const bench::InstructionRates& rates) {
+void print_heads_of_gemm(const Products& products, const bench::InstructionRates& rates,
+                         const bench::TileRates& tiles) {
     std::printf("%s\nloops of one instruction, GOP/s: f32 FMA %.0f, bf16 pairs %.0f, int8 fours %.0f\n",
                 products.device->name().c_str(), rates.fma_f32, rates.dot_bf16, rates.dot_int8);
+    if (tiles.bf16 > 0.0) {
+        std::printf("loops of tiles, GOP/s: bf16 %.0f, int8 %.0f, int8 with a scale for each 32 inputs %.0f\n",
+                    tiles.bf16, tiles.int8, tiles.int8_scaled);
+    }
     std::printf("%-8s %6s %10s %10s %8s %10s %10s %12s %8s\n", "GEMM", "rows", "GOP/s", "loop", "share", "oneDNN",
                 "GB/s", "memory read", "share");
 }
@@ -233,12 +238,16 @@ int main(int argc, char** argv) {
     Products products{std::move(open_device({DeviceKind::cpu, 0, options.threads})).value(), options.repeat};
 
     const bench::InstructionRates rates = bench::instruction_rates(options.threads, options.repeat);
+    const bench::TileRates tiles = bench::tile_rates(options.threads, options.repeat);
     Json out = Json::array();
     out.push_back({{"kind", "instructions"},
                    {"fma_f32_gop_per_s", rates.fma_f32},
                    {"dot_bf16_gop_per_s", rates.dot_bf16},
-                   {"dot_int8_gop_per_s", rates.dot_int8}});
-    if (!options.json) print_heads_of_gemm(products, rates);
+                   {"dot_int8_gop_per_s", rates.dot_int8},
+                   {"tiles_bf16_gop_per_s", tiles.bf16},
+                   {"tiles_int8_gop_per_s", tiles.int8},
+                   {"tiles_int8_scaled_gop_per_s", tiles.int8_scaled}});
+    if (!options.json) print_heads_of_gemm(products, rates, tiles);
     for (const DType type : options.types())
         if (!time_gemm(products, options, type, out)) return 1;
     if (!options.json) std::printf("%-8s %6s %14s %14s %8s\n", "GEMV", "rows", "GB/s", "memory read", "share");

@@ -112,11 +112,12 @@ double gemm_rate(DType type, int64_t rows, int threads, int repeat) {
 double type_loop_rate(DType type, int threads, int repeat) {
     if (is_quantized(type)) return quant_mix_rate(type, threads, repeat);
     const InstructionRates loops = instruction_rates(threads, repeat);
-    return type == DType::bf16 ? std::max(loops.fma_f32, loops.dot_bf16) : loops.fma_f32;
+    if (type != DType::bf16) return loops.fma_f32;
+    return std::max({loops.fma_f32, loops.dot_bf16, tile_rates(threads, repeat).bf16});
 }
 
 double product_ceiling(int64_t rows, int threads, int repeat) {
-    // oneDNN imitates bf16 products that the processor has not, slower than products of floats; and tiles have no loop.
+    // oneDNN imitates bf16 products that the processor has not, slower than products of floats.
     const InstructionRates loops = instruction_rates(threads, repeat);
     return std::max({loops.fma_f32, loops.dot_bf16, gemm_rate(DType::bf16, rows, threads, repeat),
                      gemm_rate(DType::f32, rows, threads, repeat)});

@@ -42,13 +42,22 @@ struct InstructionRates {
 };
 InstructionRates instruction_rates(int threads, int repeat);
 
+/// The same of loops of AMX tiles. `int8_scaled` has what weights with a scale for each 32 inputs ask for beside the
+/// products: a tile takes 32 inputs in place of 64 in the same time, and its sums go through memory to be scaled.
+struct TileRates {
+    double bf16 = 0.0;
+    double int8 = 0.0;
+    double int8_scaled = 0.0;
+};
+TileRates tile_rates(int threads, int repeat);
+
 /// GOP/s of the products of bytes in a loop with all else that a quantized type asks for beside them: the integers to
 /// floats, times a weight's scale and an input's, for each 16 or 32 inputs, and the minimum's product. 0 with AVX-512
 /// that has no VNNI.
 double quant_mix_rate(DType type, int threads, int repeat);
 
-/// GOP/s of the loop that bounds products by a type of weights: its own mix, or FMA, or for bf16 the faster of pairs
-/// and FMA. Weights in f16 are multiplied in floats.
+/// GOP/s of the loop that bounds products by a type of weights: its own mix, or FMA, or for bf16 the fastest of tiles,
+/// pairs and FMA. Weights in f16 are multiplied in floats.
 double type_loop_rate(DType type, int threads, int repeat);
 
 }  // namespace rondo::bench

@@ -37,6 +37,7 @@ struct Problem {
         alignas(64) float x_f32[rows * columns];
         alignas(64) uint16_t panel[columns * panel_outputs];
         alignas(64) float out[rows * panel_outputs];
+        alignas(64) float sums[tile_sums(rows)];
     };
     Problem() : arrays(new (std::align_val_t{64}) Arrays) {
         std::fill(std::begin(arrays->x), std::end(arrays->x), uint16_t{0x3f80});
@@ -50,7 +51,8 @@ struct Problem {
     void multiply(Bf16Way way) const {
         const ProductOut out{reinterpret_cast<std::byte*>(arrays->out), DType::f32, panel_outputs, panel_outputs};
         if (way == Bf16Way::tiles) {
-            amx_panel(arrays->x, columns, rows, arrays->panel, columns, out);
+            amx_add({arrays->x, rows, columns}, 0, columns, TileWeights::of_panel(arrays->panel, 0), arrays->sums, out,
+                    nullptr);
         } else if (way == Bf16Way::pairs) {
             bf16_rows_panel(arrays->x, columns, rows, arrays->panel, columns, out);
         } else {

@@ -19,13 +19,23 @@ namespace rondo::cpu {
 
 namespace {
 
-constexpr int64_t few_rows = 32;  // up to here unpacking a quantized panel for tiles costs more than int8 products
+constexpr int64_t few_rows = 48;  // up to here unpacking a quantized panel for tiles costs more than int8 products
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
 constexpr int64_t input_block_bytes = int64_t{1} << 20;  // of rows that stay in L2 while panels stream past
+constexpr int64_t tile_block_rows = 512;                 // of which some inputs at a time stay in L2
+constexpr int64_t tile_task_panels = 4;                  // at most, whose sums stay in L2 beside them
+constexpr int64_t tile_copy_rows = 128;                  // from here on a panel is copied so that its tiles fill L1
 
 /// Rows of x that stay in L2 while panels stream past: a multiple of `unit`, at least 64.
 int64_t rows_of_block(int64_t row_bytes, int64_t unit) {
     return std::max(round_up<int64_t>(64, unit), input_block_bytes / row_bytes / unit * unit);
+}
+
+/// What a task of tiles keeps: a stretch of a panel, unpacked, then the sums of its panels.
+int64_t tile_task_bytes(int64_t rows) {
+    constexpr int64_t unpacked = tile_stretch * panel_outputs * static_cast<int64_t>(sizeof(uint16_t));
+    return unpacked +
+           tile_task_panels * tile_sums(std::min(rows, tile_block_rows)) * static_cast<int64_t>(sizeof(float));
 }
 
 /// Copies row m of x as `columns_padded` elements of T, the padding zero.
@@ -47,12 +57,48 @@ void place_row(const Tensor& x, int64_t m, float* to, int64_t columns_padded) {
     std::fill(to + x.columns, to + columns_padded, 0.0F);
 }
 
+const uint16_t* dense_panel(const PackedWeight::Segment& segment, int64_t panel) {
+    return reinterpret_cast<const uint16_t*>(segment.dense()->panel(segment.storage, panel));
+}
+
+/// Of panel `panel` of the whole weight from an input on, where it is stored in bf16 and has that input.
+const uint16_t* dense_weights(const PackedWeight& weight, int64_t panel, int64_t input) {
+    const PackedWeight::Segment& segment = weight.segment_of(panel);
+    const DensePanels* const dense = segment.dense();
+    if (dense == nullptr || dense->type() != DType::bf16 || input >= dense->columns_padded()) return nullptr;
+    return dense_panel(segment, panel) + input * panel_outputs;
+}
+
+ProductOut panel_out(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row) {
+    const int64_t first = segment.first_output + panel * panel_outputs;
+    ProductOut out;
+    out.data = args.out.slice_columns(first, 0).row<std::byte>(row);
+    out.dtype = args.out.dtype;
+    out.stride = args.out.stride;
+    out.columns = std::min(panel_outputs, segment.outputs - panel * panel_outputs);
+    out.bias = args.bias == nullptr ? nullptr : args.bias + first;
+    out.accumulate = args.accumulate;
+    return out;
+}
+
 }  // namespace
+
+struct Matmul::TileStretch {
+    int64_t begin, count;  // inputs
+};
+
+/// Of a panel's task: a stretch of its weights, its sums, and what it prefetches.
+struct Matmul::TileScratch {
+    uint16_t* unpacked = nullptr;
+    float* sums = nullptr;
+    const uint16_t* next = nullptr;
+};
 
 /// x in the forms this product's segments read.
 struct Matmul::Inputs {
-    const uint16_t* bf16 = nullptr;  // [M, K padded to 32]
+    const uint16_t* bf16 = nullptr;  // [M, K padded to 32], or tiles of that
     int64_t bf16_stride = 0;
+    TileRows tiles;
     const float* f32 = nullptr;  // [M, K padded to 32]
     int64_t f32_stride = 0;
     QuantActivations quant;
@@ -84,8 +130,7 @@ Status Matmul::reserve(int64_t rows, int64_t inputs) {
         int64_t wide = 0;  // of all types: with and without minima, with one scale and with two
         for (const DType type : {DType::q8_0, DType::q4_1, DType::q6_k, DType::q2_k})
             wide = std::max(wide, wide_bytes(type, padded, together));
-        const int64_t panel = padded * panel_outputs * static_cast<int64_t>(sizeof(uint16_t));
-        for (Scratch& own : unpacked_) (void)own.get(static_cast<size_t>(std::max(panel, wide)));
+        for (Scratch& own : unpacked_) (void)own.get(static_cast<size_t>(std::max(tile_task_bytes(rows), wide)));
     } catch (const std::bad_alloc&) {
         return make_error(ErrorCode::out_of_memory, "the host has no room for products of " + std::to_string(rows) +
                                                         " rows of " + std::to_string(inputs));
@@ -109,11 +154,13 @@ void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool fe
     const auto count = static_cast<size_t>(x.rows * padded);
     uint16_t* bf16 = nullptr;
     float* f32 = nullptr;
-    const bool as_it_lies = x.dtype == DType::bf16 && x.columns == padded;
+    const bool tiles = bf16_ == Bf16Way::tiles;
+    const bool as_it_lies = x.dtype == DType::bf16 && x.columns == padded && (!tiles || x.rows == 1);
     if (want_bf16 && !as_it_lies) bf16 = bf16_rows_.get<uint16_t>(count * sizeof(uint16_t));
     if (want_f32) f32 = f32_rows_.get<float>(count * sizeof(float));
     inputs.bf16 = as_it_lies ? x.row<const uint16_t>(0) : bf16;
     inputs.bf16_stride = as_it_lies ? x.stride : padded;
+    inputs.tiles = {inputs.bf16, x.rows, padded};
     inputs.f32_stride = padded;
     inputs.f32 = f32;
     if (want_quant) {
@@ -125,53 +172,97 @@ void Matmul::prepare(const MatmulArgs& args, const PackedWeight& weight, bool fe
     pool_.run(ceil_div(x.rows, rows_per_task), [&](int64_t task, int) {
         const int64_t end = std::min(x.rows, (task + 1) * rows_per_task);
         for (int64_t m = task * rows_per_task; m < end; ++m) {
-            if (bf16 != nullptr) place_row(x, m, bf16 + m * padded, padded);
+            if (bf16 != nullptr && tiles) place_tile_row(x, m, bf16, padded);
+            if (bf16 != nullptr && !tiles) place_row(x, m, bf16 + m * padded, padded);
             if (f32 != nullptr) place_row(x, m, f32 + m * padded, padded);
         }
         if (want_quant) quantize_rows(x, inputs.quant, task * rows_per_task, end);
     });
 }
 
-/// In bf16 tiles or pairs: bf16 weights as they lie, quantized ones unpacked into the thread's cache.
-void Matmul::multiply_bf16(const PackedWeight::Segment& segment, int64_t panel, const uint16_t* x, int64_t rows,
-                           const Inputs& inputs, const ProductOut& out, Scratch& scratch) {
-    const auto* const dense = segment.dense();
-    const int64_t columns = dense != nullptr ? dense->columns() : segment.quant()->columns();
-    const int64_t padded = round_up<int64_t>(columns, 32);
-    const uint16_t* weights = nullptr;
-    if (dense != nullptr) {
-        weights = reinterpret_cast<const uint16_t*>(dense->panel(segment.storage, panel));
+void Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
+                            int64_t row_begin, int64_t row_end, const Inputs& inputs) {
+    const ProductOut out = panel_out(args, segment, panel, row_begin);
+    const int64_t rows = row_end - row_begin;
+    const DensePanels& dense = *segment.dense();
+    const std::byte* const weights = dense.panel(segment.storage, panel);
+    if (!multiplies_bf16(segment)) {
+        rows_panel(dense.type(), inputs.f32 + row_begin * inputs.f32_stride, inputs.f32_stride, rows, weights,
+                   dense.columns_padded(), out);
+    } else if (bf16_ == Bf16Way::tiles) {
+        for (int64_t row = 0; row < rows; row += tile_rows_at_once) {
+            const TileRows x = inputs.tiles.slice(row_begin + row, std::min(tile_rows_at_once, rows - row));
+            amx_few_rows(x, reinterpret_cast<const uint16_t*>(weights), out.from_row(row));
+        }
     } else {
-        auto* const unpacked = scratch.get<uint16_t>(static_cast<size_t>(padded * panel_outputs) * 2);
-        segment.quant()->unpack_panel_bf16(segment.storage, panel, unpacked);
-        weights = unpacked;
-    }
-    if (bf16_ == Bf16Way::tiles) {
-        amx_panel(x, inputs.bf16_stride, rows, weights, padded, out);
-    } else {
-        bf16_rows_panel(x, inputs.bf16_stride, rows, weights, padded, out);
+        bf16_rows_panel(inputs.bf16 + row_begin * inputs.bf16_stride, inputs.bf16_stride, rows,
+                        reinterpret_cast<const uint16_t*>(weights), dense.columns_padded(), out);
     }
 }
 
-void Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel,
-                            int64_t row_begin, int64_t row_end, const Inputs& inputs, Scratch& scratch) {
-    const int64_t first = segment.first_output + panel * panel_outputs;
-    ProductOut out;
-    out.data = args.out.slice_columns(first, 0).row<std::byte>(row_begin);
-    out.dtype = args.out.dtype;
-    out.stride = args.out.stride;
-    out.columns = std::min(panel_outputs, segment.outputs - panel * panel_outputs);
-    out.bias = args.bias == nullptr ? nullptr : args.bias + first;
-    out.accumulate = args.accumulate;
-    const int64_t rows = row_end - row_begin;
-    if (multiplies_bf16(segment)) {
-        const uint16_t* const x = inputs.bf16 + row_begin * inputs.bf16_stride;
-        multiply_bf16(segment, panel, x, rows, inputs, out, scratch);
+/// Some inputs of many rows by a panel in tiles. Quantized weights are unpacked for all the rows. Few of the many meet
+/// all inputs at once of a panel as it is stored: its reading takes longer than its products.
+void Matmul::add_tiles(const MatmulArgs& args, int64_t panel, TileStretch stretch, const TileRows& x,
+                       const TileScratch& scratch, const ProductOut& out) {
+    const auto& weight = static_cast<const PackedWeight&>(*args.w);
+    const PackedWeight::Segment& segment = weight.segment_of(panel);
+    const int64_t steps = stretch.count / quant_block;
+    TileWeights tiles = TileWeights::of_tiles(scratch.unpacked, steps);
+    if (segment.quant() != nullptr) {
+        segment.quant()->unpack_tiles(segment.storage, panel, stretch.begin, scratch.unpacked);
+    } else if (x.rows >= tile_copy_rows) {
+        copy_tiles(dense_panel(segment, panel), stretch.begin, steps, scratch.unpacked);
+    } else if (stretch.begin == 0) {
+        tiles = TileWeights::of_panel(dense_panel(segment, panel), 0);
+        stretch.count = x.inputs;
+    } else {
         return;
     }
-    const DensePanels& dense = *segment.dense();
-    rows_panel(dense.type(), inputs.f32 + row_begin * inputs.f32_stride, inputs.f32_stride, rows,
-               dense.panel(segment.storage, panel), dense.columns_padded(), out);
+    amx_add(x, stretch.begin, stretch.count, tiles, scratch.sums, out, scratch.next);
+}
+
+/// Many rows by some panels in tiles: a stretch of inputs after another, by all panels, so that the rows' part stays in
+/// L2 and each panel's in L1. Panels of other kinds come at the end.
+void Matmul::multiply_tiles(const MatmulArgs& args, int64_t panel_begin, int64_t panel_end, int64_t row_begin,
+                            int64_t row_end, const Inputs& inputs, Scratch& memory) {
+    const auto& weight = static_cast<const PackedWeight&>(*args.w);
+    const TileRows x = inputs.tiles.slice(row_begin, row_end - row_begin);
+    TileScratch scratch;
+    scratch.unpacked = memory.get<uint16_t>(static_cast<size_t>(tile_task_bytes(x.rows)));
+    auto* const sums = reinterpret_cast<float*>(scratch.unpacked + tile_stretch * panel_outputs);
+    for (int64_t begin = 0; begin < x.inputs; begin += tile_stretch) {
+        for (int64_t at = panel_begin; at < panel_end; ++at) {
+            int64_t panel = at;
+            const PackedWeight::Segment& segment = weight.segment_of(panel);
+            if (!multiplies_bf16(segment)) continue;
+            scratch.sums = sums + (at - panel_begin) * tile_sums(x.rows);
+            const bool is_last = at + 1 == panel_end;
+            scratch.next = x.rows < tile_copy_rows ? nullptr
+                                                   : dense_weights(weight, is_last ? panel_begin : at + 1,
+                                                                   is_last ? begin + tile_stretch : begin);
+            add_tiles(args, at, {begin, std::min(tile_stretch, x.inputs - begin)}, x, scratch,
+                      panel_out(args, segment, panel, row_begin));
+        }
+    }
+    for (int64_t at = panel_begin; at < panel_end; ++at) {
+        int64_t panel = at;
+        const PackedWeight::Segment& segment = weight.segment_of(panel);
+        if (!multiplies_bf16(segment)) multiply_panel(args, segment, panel, row_begin, row_end, inputs);
+    }
+}
+
+/// Tasks of about as many panels each, at least two a thread where there are enough.
+void Matmul::run_tiles(const MatmulArgs& args, const Inputs& inputs) {
+    const int64_t rows = args.x.rows, panels = static_cast<const PackedWeight&>(*args.w).panel_count();
+    const int64_t threads = pool_.threads(), blocks = ceil_div(rows, tile_block_rows);
+    const int64_t block_rows = round_up<int64_t>(ceil_div(rows, blocks), 32);
+    const int64_t wanted = round_up(std::max(ceil_div(panels, tile_task_panels), 2 * threads), threads);
+    const int64_t parts = std::min(panels, wanted);
+    pool_.run_stretches(parts * blocks, [&](int64_t task, int thread) {
+        const int64_t part = task % parts, row_begin = task / parts * block_rows;
+        multiply_tiles(args, panels * part / parts, panels * (part + 1) / parts, row_begin,
+                       std::min(rows, row_begin + block_rows), inputs, unpacked_[static_cast<size_t>(thread)]);
+    });
 }
 
 void Matmul::multiply_groups(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t begin, int64_t end,
@@ -223,6 +314,11 @@ Status Matmul::run(const MatmulArgs& args) {
     const bool few = args.rows == Rows::invariant || rows <= few_rows;
     Inputs inputs;
     prepare(args, weight, few, inputs);
+    if (rows > tile_rows_at_once && inputs.bf16 != nullptr && bf16_ == Bf16Way::tiles &&
+        inputs.quant.codes == nullptr) {
+        run_tiles(args, inputs);
+        return Status::ok();
+    }
 
     // Row blocks outside, panels inside: a thread's block of rows stays in its L2 while panels stream past it. Each
     // group of quantized weights is a task, so that the threads finish together, or two are, where that is the faster
@@ -250,7 +346,7 @@ Status Matmul::run(const MatmulArgs& args) {
             return;
         }
         if (part != 0) return;  // a dense segment between quantized ones
-        multiply_panel(args, segment, panel, row_begin, row_end, inputs, scratch);
+        multiply_panel(args, segment, panel, row_begin, row_end, inputs);
     });
     return Status::ok();
 }

@@ -15,7 +15,6 @@ namespace rondo::cpu {
 namespace {
 
 constexpr int64_t panel_groups = 4;
-constexpr int64_t panel_rows = panel_groups * quant_group_rows;
 
 /// One chunk of 16 rows between the file's form and the packed one.
 struct StagedChunk {
@@ -236,16 +235,18 @@ void QuantPanels::multiply(const std::byte* storage, const QuantActivations& x, 
     }
 }
 
-void QuantPanels::unpack_panel_bf16(const std::byte* storage, int64_t panel, uint16_t* out) const {
+void QuantPanels::unpack_tiles(const std::byte* storage, int64_t panel, int64_t input, uint16_t* out) const {
+    constexpr int64_t tile = quant_block * quant_group_rows;
+    const QuantLayout layout = quant_layout(type_);
+    const int64_t blocks = std::min(columns_ - input, int64_t{quant_block_max}) / quant_block;
+    const std::byte* const chunk = storage + input / quant_block_max * layout.chunk_bytes(quant_chunk_blocks);
     for (int64_t i = 0; i < panel_groups; ++i) {
         const int64_t group = panel * panel_groups + i;
-        uint16_t* to = out + i * quant_group_rows * 2;
+        uint16_t* const to = out + (i / 2 * blocks * 2 + i % 2) * tile;
         if (group < groups_) {
-            unpack_group_bf16(type_, columns_, storage + group * group_bytes_, to, panel_rows);
-            continue;
-        }
-        for (int64_t pair = 0; pair < columns_ / 2; ++pair) {
-            std::fill_n(to + pair * panel_rows * 2, quant_group_rows * 2, uint16_t{0});
+            unpack_chunk_tiles(type_, chunk + group * group_bytes_, blocks, to, 2 * tile);
+        } else {
+            for (int64_t b = 0; b < blocks; ++b) std::fill_n(to + b * 2 * tile, tile, uint16_t{0});
         }
     }
 }

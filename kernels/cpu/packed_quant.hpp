@@ -37,8 +37,9 @@ public:
     void multiply(const std::byte* storage, const QuantActivations& x, int64_t group_begin, int64_t group_end, float* y,
                   int64_t y_stride, const float* bias, bool accumulate, std::byte* wide = nullptr) const;
 
-    /// Rows [64·panel, 64·panel + 64) as bf16 pairs of inputs, [K/2][64][2]; rows beyond the last are zero.
-    void unpack_panel_bf16(const std::byte* storage, int64_t panel, uint16_t* out) const;
+    /// The 256 inputs from `input` on, or the fewer last ones, of rows [64·panel, 64·panel + 64) as bf16 tiles one
+    /// behind another (TileWeights::of_tiles); rows beyond the last are zero. Needs AVX-512 with bf16.
+    void unpack_tiles(const std::byte* storage, int64_t panel, int64_t input, uint16_t* out) const;
     /// One row as K floats, the very ones of dequantize_row.
     void unpack_row(const std::byte* storage, int64_t row, float* out) const;
 

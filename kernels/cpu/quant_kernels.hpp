@@ -43,7 +43,7 @@ int64_t wide_bytes(DType type, int64_t columns, int64_t rows);
 /// Any machine; Highway chooses the instructions.
 void multiply_portable(const QuantProduct& product, const QuantActivations& x);
 
-/// One group (16 rows) in bf16, inputs in pairs: out[(k/2 · out_stride + r) · 2 + k%2].
-void unpack_group_bf16(DType type, int64_t columns, const std::byte* group, uint16_t* out, int64_t out_stride);
+/// A chunk of a group in bf16 tiles, 32 inputs each: `step` numbers from one to the next. Needs AVX-512 with bf16.
+void unpack_chunk_tiles(DType type, const std::byte* chunk, int64_t blocks, uint16_t* out, int64_t step);
 
 }  // namespace rondo::cpu

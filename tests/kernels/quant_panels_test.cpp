@@ -206,66 +206,94 @@ TEST(QuantPanels, RowOrderPermutesOutputs) {
     }
 }
 
-TEST(QuantPanels, UnpackedRowsAndPanelsAreTheReferenceBits) {
+/// Where tiles have input k of the panel's row n, of a chunk with so many blocks of 32 inputs.
+size_t place_in_tiles(int64_t n, int64_t k, int64_t blocks) {
+    const int64_t half = n / 32, tile = n / 16 % 2, pair = k % 32 / 2;
+    return static_cast<size_t>((((half * blocks + k / 32) * 2 + tile) * 16 + pair) * 32 + n % 16 * 2 + k % 2);
+}
+
+TEST(QuantPanels, UnpackedRowsAreTheReferenceBits) {
     for_each_tier([](const std::string&, bool) {
         for (const DType type : test::quantized_types) {
             for (const int64_t columns : column_counts(type)) {
                 SCOPED_TRACE(std::string(traits(type).name) + " columns " + std::to_string(columns));
-                const int64_t rows = 64 + 21;
-                const test::QuantRows weight = test::random_rows(type, rows, columns, 13);
+                const test::QuantRows weight = test::random_rows(type, 85, columns, 13);
                 const Packed packed(weight, {});
-                std::vector<uint16_t> panel_bf16(static_cast<size_t>(64 * columns));
                 std::vector<float> row(static_cast<size_t>(columns)), expected(static_cast<size_t>(columns));
-                for (int64_t n = 0; n < 128; ++n) {
-                    if (n % 64 == 0) {
-                        packed.panels.unpack_panel_bf16(packed.storage.data, n / 64, panel_bf16.data());
-                    }
-                    std::fill(expected.begin(), expected.end(), 0.0F);
-                    if (n < rows) {
-                        dequantize_row(type, weight.row(n), expected.data(), columns);
-                        packed.panels.unpack_row(packed.storage.data, n, row.data());
-                        ASSERT_EQ(std::memcmp(row.data(), expected.data(), row.size() * 4), 0) << n;
-                    }
-                    for (int64_t k = 0; k < columns; ++k) {
-                        const float value = expected[static_cast<size_t>(k)];
-                        const uint16_t bits = panel_bf16[static_cast<size_t>((k / 2 * 64 + n % 64) * 2 + k % 2)];
-                        const auto exact = std::bit_cast<uint32_t>(value);
-                        const uint32_t rounded = (exact + 0x7FFF + (exact >> 16 & 1)) >> 16;
-                        ASSERT_EQ(bits & (value == 0 ? 0x7FFF : 0xFFFF), rounded & (value == 0 ? 0x7FFF : 0xFFFF));
-                    }
+                for (int64_t n = 0; n < 85; ++n) {
+                    dequantize_row(type, weight.row(n), expected.data(), columns);
+                    packed.panels.unpack_row(packed.storage.data, n, row.data());
+                    ASSERT_EQ(std::memcmp(row.data(), expected.data(), row.size() * 4), 0) << n;
                 }
             }
         }
     });
 }
 
-/// Rounding the largest payload of a NaN upwards would give zero.
-TEST(QuantPanels, PanelsInBf16KeepEveryNan) {
-    for_each_tier([](const std::string&, bool) {
-        for (const DType type : test::quantized_types) {
-            const int64_t columns = traits(type).block_elements;
-            const std::vector<uint16_t> nans = {0x7C01, 0x7DFF, 0x7E00, 0x7FFF, 0xFC01, 0xFFFF};
-            test::QuantRows weight;
-            weight.type = type;
-            weight.rows = std::ssize(nans);
-            weight.columns = columns;
-            std::mt19937 random(19);
-            for (const uint16_t nan : nans) {
-                test::BlockParts parts = test::random_parts(type, random);
-                parts.d = nan;
-                test::add_block(weight, parts);
-            }
+class QuantTiles : public testing::Test {
+protected:
+    void SetUp() override {
+        if (!cpu_features().avx512_bf16) GTEST_SKIP() << "this processor has no bf16 products";
+    }
+};
+
+TEST_F(QuantTiles, AreTheReferenceBitsRounded) {
+    for (const DType type : test::quantized_types) {
+        for (const int64_t columns : column_counts(type)) {
+            SCOPED_TRACE(std::string(traits(type).name) + " columns " + std::to_string(columns));
+            const test::QuantRows weight = test::random_rows(type, 85, columns, 13);
             const Packed packed(weight, {});
-            std::vector<uint16_t> panel(static_cast<size_t>(64 * columns));
-            packed.panels.unpack_panel_bf16(packed.storage.data, 0, panel.data());
-            for (int64_t n = 0; n < weight.rows; ++n) {
-                for (int64_t k = 0; k < columns; ++k) {
-                    const uint16_t bits = panel[static_cast<size_t>((k / 2 * 64 + n) * 2 + k % 2)];
-                    ASSERT_GT(bits & 0x7FFF, 0x7F80) << traits(type).name << " " << std::hex << nans[size_t(n)];
+            alignas(64) uint16_t tiles[64 * 256];
+            std::vector<float> expected(static_cast<size_t>(columns));
+            for (int64_t panel = 0; panel < 2; ++panel) {
+                for (int64_t begin = 0; begin < columns; begin += 256) {
+                    const int64_t blocks = std::min<int64_t>(256, columns - begin) / 32;
+                    std::fill(std::begin(tiles), std::end(tiles), uint16_t{0xffff});
+                    packed.panels.unpack_tiles(packed.storage.data, panel, begin, tiles);
+                    for (int64_t n = 0; n < 64; ++n) {
+                        std::fill(expected.begin(), expected.end(), 0.0F);
+                        if (64 * panel + n < 85)
+                            dequantize_row(type, weight.row(64 * panel + n), expected.data(), columns);
+                        for (int64_t k = 0; k < 32 * blocks; ++k) {
+                            const uint16_t bits = tiles[place_in_tiles(n, k, blocks)];
+                            const float value = expected[static_cast<size_t>(begin + k)];
+                            const auto exact = std::bit_cast<uint32_t>(value);
+                            const uint32_t rounded = (exact + 0x7FFF + (exact >> 16 & 1)) >> 16;
+                            const uint32_t mask = value == 0 ? 0x7FFF : 0xFFFF;
+                            ASSERT_EQ(bits & mask, rounded & mask) << "row " << n << ", input " << begin + k;
+                        }
+                    }
                 }
             }
         }
-    });
+    }
+}
+
+/// Rounding the largest payload of a NaN upwards would give zero.
+TEST_F(QuantTiles, KeepEveryNan) {
+    for (const DType type : test::quantized_types) {
+        const int64_t columns = traits(type).block_elements;
+        const std::vector<uint16_t> nans = {0x7C01, 0x7DFF, 0x7E00, 0x7FFF, 0xFC01, 0xFFFF};
+        test::QuantRows weight;
+        weight.type = type;
+        weight.rows = std::ssize(nans);
+        weight.columns = columns;
+        std::mt19937 random(19);
+        for (const uint16_t nan : nans) {
+            test::BlockParts parts = test::random_parts(type, random);
+            parts.d = nan;
+            test::add_block(weight, parts);
+        }
+        const Packed packed(weight, {});
+        alignas(64) uint16_t tiles[64 * 256];
+        packed.panels.unpack_tiles(packed.storage.data, 0, 0, tiles);
+        for (int64_t n = 0; n < weight.rows; ++n) {
+            for (int64_t k = 0; k < columns; ++k) {
+                ASSERT_GT(tiles[place_in_tiles(n, k, columns / 32)] & 0x7FFF, 0x7F80)
+                    << traits(type).name << " " << std::hex << nans[size_t(n)];
+            }
+        }
+    }
 }
 
 TEST(QuantPanels, TakesHardlyMoreBytesThanTheFile) {
