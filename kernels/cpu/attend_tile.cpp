@@ -57,7 +57,7 @@ void write_tile(const AttendTile& tile, int splits, const AttendSums& sums, cons
         std::fill(query_out, query_out + d, 0.0F);
         for (int64_t split = 0; split < splits; ++split) {
             const int64_t at = split * stride + query;
-            const float factor = std::exp2(sums.max[at] - max);
+            const float factor = sums.max[at] == max ? 1.0F : std::exp2(sums.max[at] - max);
             total += sums.total[at] * factor;
             const float* const weighted = sums.weighted + at * d;
             for (int64_t c = 0; c < d; ++c) query_out[c] += weighted[c] * factor;

@@ -251,12 +251,15 @@ void Matmul::multiply_tiles(const MatmulArgs& args, int64_t panel_begin, int64_t
     }
 }
 
-/// Tasks of about as many panels each, at least two a thread where there are enough.
+/// Tasks of about as many panels each, at least two a thread where there are enough. Where whole rows stay in L2 they
+/// need not be shared by many panels.
 void Matmul::run_tiles(const MatmulArgs& args, const Inputs& inputs) {
     const int64_t rows = args.x.rows, panels = static_cast<const PackedWeight&>(*args.w).panel_count();
     const int64_t threads = pool_.threads(), blocks = ceil_div(rows, tile_block_rows);
     const int64_t block_rows = round_up<int64_t>(ceil_div(rows, blocks), 32);
-    const int64_t wanted = round_up(std::max(ceil_div(panels, tile_task_panels), 2 * threads), threads);
+    const bool in_cache = block_rows * inputs.tiles.inputs * 2 <= input_block_bytes;
+    const int64_t together = in_cache ? tile_task_panels / 2 : tile_task_panels;
+    const int64_t wanted = round_up(std::max(ceil_div(panels, together), 2 * threads), threads);
     const int64_t parts = std::min(panels, wanted);
     pool_.run_stretches(parts * blocks, [&](int64_t task, int thread) {
         const int64_t part = task % parts, row_begin = task / parts * block_rows;
