@@ -3,11 +3,11 @@
 first one, then the other is started, replayed against, and stopped. A ratio is the median of the rounds' own ratios.
 
   bench/multi_turn_peer.py [--rounds 3] [--threads N] [--weights q4_0|q8_0|bf16] [--conversations 8] [--scale 0.25]
-                           [--answers-only] [--timeout 900] [--search] [--no-save]
+                           [--answers-only] [--timeout 900] [--tier avx512|avx2|portable] [--search] [--no-save]
 
 LMCache's shape: a long system prompt and history, short answers. With --answers-only: prompts of 32 tokens, answers of
 128, one turn each, as many at once as --conversations says. A replay that is not over after --timeout seconds is ended,
-named in the report, and in none of its figures. Which of llama.cpp's flags are its fastest is found out as in peer.py.
+named in the report, and in none of its figures. --tier and llama.cpp's fastest flags are as in peer.py.
 Needs root (tools/peer.sh). Writes build/measurements/multi-turn-….
 """
 import argparse
@@ -22,7 +22,7 @@ import sys
 import time
 import urllib.request
 
-from peer import Test, fastest_settings, spread
+from peer import Test, add_tier, environment_of, fastest_settings, spread
 from peer_setup import (BYTES_PER_WEIGHT, PROGRAMS, QWEN, REPOSITORY, TOOLS, Progress, commit, machine_name, make_model,
                         need_free, save, set_up_peer)
 
@@ -93,7 +93,8 @@ def stop(server):
 def measure(command, args, seed):
     """What the client measured, or None where its replay was not over in time."""
     need_free(PORT)
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                              env=os.environ | environment_of(args.tier))
     try:
         wait_until_up(PORT, server)
         out = subprocess.run(client_command(args, seed), capture_output=True, text=True, check=False,
@@ -138,9 +139,10 @@ def not_ended(server, results, timeout):
 def report(rondo, other, about):
     work = (f"{about['conversations']} short prompts at once, answers of 128" if about["answers_only"] else
             f"LMCache's workload × {about['scale']}, {about['conversations']} conversations")
+    tier = f", no more than {about['tier']} in both" if about["tier"] else ""
     return "\n".join([
         f"# Multi-turn serving: Rondo and llama-server, {about['date']}", "",
-        f"{about['machine']}, {about['threads']} threads; {about['peer']};",
+        f"{about['machine']}, {about['threads']} threads{tier}; {about['peer']};",
         f"Rondo {about['commit']}; shape {QWEN.name}, {about['weights']};",
         f"{work}; medians of {len(rondo)} rounds, alternating; ratios are medians",
         "of the rounds' own, with the least and the greatest.", "",
@@ -160,6 +162,7 @@ def main():
     parser.add_argument("--context", type=int, default=4096, help="of a conversation, at llama-server")
     parser.add_argument("--answers-only", action="store_true", help="short prompts, one turn each")
     parser.add_argument("--timeout", type=float, default=900, help="seconds that one replay may take")
+    add_tier(parser)
     parser.add_argument("--search", action="store_true", help="find llama.cpp's fastest flags anew")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
@@ -186,6 +189,7 @@ def main():
     print(text)
     if not args.no_save:
         name = f"multi-turn-{today}-{args.weights}" + (f"-{args.conversations}-answers" if args.answers_only else "")
+        name += f"-{args.tier}" if args.tier else ""
         save(name, text, {"rondo": rondo, "llama-server": other})
     sys.exit(0)
 

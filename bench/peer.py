@@ -7,10 +7,10 @@ machine gives changes by the minute, and a median of one and a median of the oth
                 [--no-save]
 
 NAME may end in *. Which of llama.cpp's flags are its fastest is found out for prompts and for answers apart, once for a
-machine, and kept beside the measurements; --search finds it out anew. --tier makes Rondo use no more than that of the
-processor, and oneDNN too, whose rate is the ceiling of prompts. Quantized prompts are printed as times of Rondo's bf16
-prompts as well. Needs root (tools/peer.sh sets llama.cpp up in a root of its own), numpy, and 8 GB in MODELS_DIR
-(/tmp/models). Writes build/measurements/peer-DATE.md and .json.
+machine, and kept beside the measurements; --search finds it out anew. --tier makes all use no more than that of the
+processor: Rondo, llama.cpp, and oneDNN, whose rate is the ceiling of prompts. Quantized prompts are printed as times of
+Rondo's bf16 prompts as well. Needs root (tools/peer.sh sets llama.cpp up in a root of its own), numpy, and 8 GB in
+MODELS_DIR (/tmp/models). Writes build/measurements/peer-DATE.md and .json.
 """
 import argparse
 import datetime
@@ -99,9 +99,10 @@ def measure_rondo(test, threads, environment):
     return json.loads(run([os.path.join(PROGRAMS, "rondo"), *rondo_flags(test, threads)], environment))["tokens_per_s"]
 
 
-def measure_peer(group, threads, setting):
+def measure_peer(group, args, setting):
     """Tokens/s of each test of the group, in its order."""
-    measured = json.loads(in_peer("llama-bench", *peer_flags(group, threads, setting)))
+    measured = json.loads(in_peer("llama-bench", *peer_flags(group, args.threads, setting),
+                                  environment=environment_of(args.tier)))
     speeds = {("prefill", one["n_prompt"]) if one["n_prompt"] > 0 else ("decode", one["n_gen"]): one["avg_ts"]
               for one in measured}
     return [speeds[test.phase, test.tokens] for test in group]
@@ -124,11 +125,11 @@ def fastest_of(speeds):
     return max(speeds, key=lambda one: statistics.median(one[1]))[0]
 
 
-def search(tests, threads):
+def search(tests, args):
     """The fastest setting for each of some tests of one group. The settings take turns, so that a minute in which the
     machine is slow counts against all of them. A run measures every test, and fills its context once for all."""
     tried = settings(tests)
-    passes = [[measure_peer(tests, threads, setting) for setting in tried] for _ in range(SEARCH_RUNS)]
+    passes = [[measure_peer(tests, args, setting) for setting in tried] for _ in range(SEARCH_RUNS)]
     return [fastest_of([(setting, [speeds[at][number] for speeds in passes]) for at, setting in enumerate(tried)])
             for number in range(len(tests))]
 
@@ -143,11 +144,12 @@ def fastest_settings(grouped, args, version, progress):
     for group in grouped:
         progress.step(f"{group_title(group)}: llama.cpp's fastest flags")
         tests = search_tests(group)
-        about = f"{machine_name()}, {args.threads} threads, {version}, by {SEARCH_RUNS} runs"
+        tier = f", {args.tier}" if args.tier else ""
+        about = f"{machine_name()}, {args.threads} threads{tier}, {version}, by {SEARCH_RUNS} runs"
         keys = {test.phase: f"{about}: {test.title}" for test in tests}
         missing = [test for test in tests if args.search or keys[test.phase] not in kept]
         if missing:
-            for test, setting in zip(missing, search(missing, args.threads)):
+            for test, setting in zip(missing, search(missing, args)):
                 kept[keys[test.phase]] = setting
             os.makedirs(RESULTS, exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
@@ -168,8 +170,13 @@ def peer_runs(group, chosen):
 
 
 def environment_of(tier):
-    """Holds Rondo, our own loops and oneDNN to the tier."""
-    return {"RONDO_CPU": tier, "ONEDNN_MAX_CPU_ISA": ONEDNN_ISA[tier]} if tier else {}
+    """Holds Rondo, our own loops, oneDNN and llama.cpp to the tier."""
+    return {"RONDO_CPU": tier, "ONEDNN_MAX_CPU_ISA": ONEDNN_ISA[tier], "PEER_TIER": tier} if tier else {}
+
+
+def add_tier(parser):
+    parser.add_argument("--tier", default="", choices=tuple(ONEDNN_ISA),
+                        help="what all may use of the processor (RONDO_CPU, ONEDNN_MAX_CPU_ISA, PEER_TIER)")
 
 
 def ceilings(threads, environment):
@@ -233,7 +240,7 @@ def beside_bf16(tests):
 
 
 def report(tests, about):
-    tier = f", no more than {about['tier']} in Rondo and oneDNN" if about["tier"] else ""
+    tier = f", no more than {about['tier']} in all" if about["tier"] else ""
     lines = [
         f"# Rondo and llama.cpp, {about['date']}",
         "",
@@ -268,7 +275,7 @@ def measure(grouped, flags, args, progress):
             test.rondo.append(measure_rondo(test, args.threads, environment))
         progress.step(f"round {number}: {group_title(group)}: llama.cpp")
         for some, setting in peer_runs(group, chosen):
-            for test, speed in zip(some, measure_peer(some, args.threads, setting)):
+            for test, speed in zip(some, measure_peer(some, args, setting)):
                 test.peer.append(speed)
 
 
@@ -277,8 +284,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="*", help="tests by name; --list names them")
-    parser.add_argument("--tier", default="", choices=("portable", "avx2", "avx512"),
-                        help="what Rondo and oneDNN may use of the processor (RONDO_CPU, ONEDNN_MAX_CPU_ISA)")
+    add_tier(parser)
     parser.add_argument("--search", action="store_true", help="find llama.cpp's fastest flags anew")
     parser.add_argument("--list", action="store_true", help="name all tests")
     parser.add_argument("--no-save", action="store_true", help="print the table only")

@@ -69,8 +69,8 @@ def run(command, environment=None):
     return out.stdout
 
 
-def in_peer(*command):
-    return run([os.path.join(TOOLS, "peer.sh"), "run", *command])
+def in_peer(*command, environment=None):
+    return run([os.path.join(TOOLS, "peer.sh"), "run", *command], environment)
 
 
 def set_up_peer():

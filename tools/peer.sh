@@ -2,6 +2,7 @@
 # llama.cpp as Debian packages it, in a root of its own, so that Rondo and a peer can be measured in one run.
 #   peer.sh setup          debootstrap Debian sid into PEER_DIR and install llama.cpp-tools (root; minutes the first time)
 #   peer.sh run CMD ...    run llama-bench, llama-server, llama-quantize … inside; /models there is MODELS_DIR
+#                          with PEER_TIER=avx512 or avx2 by no more than that of the processor
 #   peer.sh drop           unmount and delete
 set -euo pipefail
 peer_dir=${PEER_DIR:-/tmp/peer}
@@ -54,12 +55,28 @@ drop() {
     rm -rf --one-file-system "$peer_dir"
 }
 
+# ggml takes the best of its libraries that can be opened. Those beyond the tier are empty files for this command alone.
+run() {
+    local beyond=() name
+    case ${PEER_TIER:-} in
+        avx512 | portable) beyond=(sapphirerapids) ;;
+        avx2) beyond=(sapphirerapids zen4 cooperlake icelake cascadelake cannonlake skylakex) ;;
+    esac
+    [ ${#beyond[@]} -gt 0 ] || exec chroot "$root" "$@"
+    for name in "${beyond[@]}"; do
+        set -- "$root"/usr/lib/*/ggml/backends*/"libggml-cpu-$name.so" "$@"
+    done
+    exec unshare --mount bash -c '
+        for ((i = 0; i < $1; i++)); do mount --bind /dev/null "${@:i+3:1}" || exit 1; done
+        exec chroot "$2" "${@:$1+3}"' hidden "${#beyond[@]}" "$root" "$@"
+}
+
 case ${1:-} in
     setup) setup ;;
-    run) exec chroot "$root" "${@:2}" ;;
+    run) run "${@:2}" ;;
     drop) drop ;;
     *)
-        sed -n '2,5p' "$0"
+        sed -n '2,6p' "$0"
         exit 2
         ;;
 esac
