@@ -52,7 +52,7 @@ struct Problem {
         const ProductOut out{reinterpret_cast<std::byte*>(arrays->out), DType::f32, panel_outputs, panel_outputs};
         if (way == Bf16Way::tiles) {
             amx_add({arrays->x, rows, columns}, 0, columns, TileWeights::of_panel(arrays->panel, 0), arrays->sums, out,
-                    nullptr);
+                    {});
         } else if (way == Bf16Way::pairs) {
             bf16_rows_panel(arrays->x, columns, rows, arrays->panel, columns, out);
         } else {

@@ -91,25 +91,28 @@ RONDO_AMX void multiply_single(RowTiles a, const uint16_t* b, int64_t inputs, fl
     _tile_stored(3, sums + 3 * tile_numbers, 64);
 }
 
-/// What is prefetched beside products: some cache lines with each.
-struct Ahead {
-    const char* at;
-    const char* end;
-    int64_t lines;
-    RONDO_AMX inline void ask() {
-        for (int64_t i = 0; i < lines && at < end; ++i, at += 64) _mm_prefetch(at, _MM_HINT_T1);
+/// Pieces of work spread over so many steps.
+class Spread {
+public:
+    Spread(const TileBeside& beside, int64_t steps) : beside_(beside), steps_(steps) {}
+    void step() {
+        for (due_ += beside_.pieces; due_ >= steps_; due_ -= steps_) beside_.work(done_++);
     }
+
+private:
+    const TileBeside& beside_;
+    int64_t steps_, due_ = 0, done_ = 0;
 };
 
 /// Up to 32 rows by half a panel. Four sums in flight hide the latency of a tile product.
 RONDO_AMX void multiply_pair(RowTiles a, RowTiles second, const TileWeights& w, const uint16_t* b, int64_t inputs,
-                             Ahead& ahead) {
+                             Spread& beside) {
     const int64_t stride = w.row * static_cast<int64_t>(sizeof(uint16_t));
     for (int64_t k = 0; k < inputs; k += tile_inputs, b += w.step) {
         _tile_loadd(4, a.at, 64);
         _tile_loadd(6, b, stride);
         _tile_dpbf16ps(0, 4, 6);
-        ahead.ask();
+        beside.step();
         _tile_loadd(7, b + w.tile, stride);
         _tile_dpbf16ps(1, 4, 7);
         _tile_loadd(5, second.at, 64);
@@ -122,7 +125,7 @@ RONDO_AMX void multiply_pair(RowTiles a, RowTiles second, const TileWeights& w, 
 
 /// Rows of which a pair of tiles has none are a copy of one of the others: a tile without rows is a fault.
 RONDO_AMX void add_rows(const TileRows& x, int64_t row, int64_t begin, int64_t count, const TileWeights& weights,
-                        int64_t half, float* sums, const ProductOut& out, Ahead& ahead, int64_t& configured) {
+                        int64_t half, float* sums, const ProductOut& out, Spread& beside, int64_t& configured) {
     const int64_t used = std::min<int64_t>(32, x.rows - row);
     const RowTiles first(x, row, begin);
     const RowTiles second = used > tile_rows ? RowTiles(x, row + tile_rows, begin) : first;
@@ -140,7 +143,7 @@ RONDO_AMX void add_rows(const TileRows& x, int64_t row, int64_t begin, int64_t c
         _tile_loadd(2, sums + 2 * tile_numbers, 64);
         _tile_loadd(3, sums + 3 * tile_numbers, 64);
     }
-    multiply_pair(first, second, weights, weights.data + half * weights.half, count, ahead);
+    multiply_pair(first, second, weights, weights.data + half * weights.half, count, beside);
     _tile_stored(0, sums, 64);
     _tile_stored(1, sums + tile_numbers, 64);
     _tile_stored(2, sums + 2 * tile_numbers, 64);
@@ -193,7 +196,8 @@ RONDO_AMX void amx_few_rows(const TileRows& x, const uint16_t* panel, const Prod
         multiply_single(RowTiles(x, 0, 0), panel, x.inputs, sums);
         for (int64_t tile = 0; tile < 4; ++tile) write_tile(sums + tile * tile_numbers, x.rows, 0, tile * 16, out);
     } else {
-        Ahead none{};
+        const TileBeside nothing;
+        Spread none(nothing, 1);
         int64_t configured = 0;
         const TileWeights weights = TileWeights::of_panel(panel, 0);
         for (int64_t half = 0; half * 32 < out.columns; ++half)
@@ -203,16 +207,13 @@ RONDO_AMX void amx_few_rows(const TileRows& x, const uint16_t* panel, const Prod
 }
 
 RONDO_AMX void amx_add(const TileRows& x, int64_t begin, int64_t count, const TileWeights& weights, float* sums,
-                       const ProductOut& out, const uint16_t* next) {
+                       const ProductOut& out, const TileBeside& beside) {
     int64_t configured = 0;
-    const int64_t blocks = (x.rows + 31) / 32, lines = count * panel_outputs / 32;
-    Ahead ahead{reinterpret_cast<const char*>(next), reinterpret_cast<const char*>(next) + lines * 64,
-                next == nullptr ? 0 : (lines - 1) / (2 * blocks * count / tile_inputs) + 1};
-    for (int64_t half = 0; half * 32 < out.columns; ++half) {
-        for (int64_t row = 0; row < x.rows; row += 32) {
-            add_rows(x, row, begin, count, weights, half, sums, out, ahead, configured);
-            sums += 4 * tile_numbers;
-        }
+    const int64_t halves = (out.columns + 31) / 32, blocks = (x.rows + 31) / 32;
+    Spread spread(beside, halves * blocks * count / tile_inputs);
+    for (int64_t half = 0; half < halves; ++half) {
+        for (int64_t row = 0; row < x.rows; row += 32, sums += 4 * tile_numbers)
+            add_rows(x, row, begin, count, weights, half, sums, out, spread, configured);
     }
     _tile_release();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "kernels/cpu/dense_panels.hpp"
 #include "kernels/cpu/product_out.hpp"
@@ -55,10 +56,15 @@ constexpr int64_t tile_sums(int64_t rows) {
     return (rows + 31) / 32 * 32 * panel_outputs;
 }
 
+/// Work in pieces that is done beside products of tiles, which leave the other registers free.
+struct TileBeside {
+    int64_t pieces = 0;
+    std::function<void(int64_t piece)> work;
+};
+
 /// Some inputs of a product of many rows by a panel: `count` from `begin` on, both multiples of 32. Sums begin with the
-/// first inputs, lie in `sums` between calls, and are written to `out` with the last. Meanwhile what stands at `next`
-/// is prefetched, as many bytes as these weights have.
+/// first inputs, lie in `sums` between calls, and are written to `out` with the last.
 void amx_add(const TileRows& x, int64_t begin, int64_t count, const TileWeights& weights, float* sums,
-             const ProductOut& out, const uint16_t* next);
+             const ProductOut& out, const TileBeside& beside);
 
 }  // namespace rondo::cpu

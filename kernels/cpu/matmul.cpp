@@ -1,10 +1,13 @@
 #include "kernels/cpu/matmul.hpp"
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "config/checked.hpp"
 #include "kernels/cpu/convert.hpp"
@@ -23,18 +26,18 @@ constexpr int64_t few_rows = 48;  // up to here unpacking a quantized panel for 
 constexpr int64_t panel_groups = panel_outputs / quant_group_rows;
 constexpr int64_t input_block_bytes = int64_t{1} << 20;  // of rows that stay in L2 while panels stream past
 constexpr int64_t tile_block_rows = 512;                 // of which some inputs at a time stay in L2
-constexpr int64_t tile_task_panels = 4;                  // at most, whose sums stay in L2 beside them
-constexpr int64_t tile_copy_rows = 128;                  // from here on a panel is copied so that its tiles fill L1
+constexpr int64_t tile_stretch_numbers = tile_stretch * panel_outputs;
+constexpr int64_t tile_task_panels = 4;  // at most, whose sums stay in L2 beside them
+constexpr int64_t tile_copy_rows = 128;  // from here on a panel is copied so that its tiles fill L1
 
 /// Rows of x that stay in L2 while panels stream past: a multiple of `unit`, at least 64.
 int64_t rows_of_block(int64_t row_bytes, int64_t unit) {
     return std::max(round_up<int64_t>(64, unit), input_block_bytes / row_bytes / unit * unit);
 }
 
-/// What a task of tiles keeps: a stretch of a panel, unpacked, then the sums of its panels.
+/// What a task of tiles keeps: two stretches of panels, then the sums of its panels.
 int64_t tile_task_bytes(int64_t rows) {
-    constexpr int64_t unpacked = tile_stretch * panel_outputs * static_cast<int64_t>(sizeof(uint16_t));
-    return unpacked +
+    return 2 * tile_stretch_numbers * static_cast<int64_t>(sizeof(uint16_t)) +
            tile_task_panels * tile_sums(std::min(rows, tile_block_rows)) * static_cast<int64_t>(sizeof(float));
 }
 
@@ -61,12 +64,8 @@ const uint16_t* dense_panel(const PackedWeight::Segment& segment, int64_t panel)
     return reinterpret_cast<const uint16_t*>(segment.dense()->panel(segment.storage, panel));
 }
 
-/// Of panel `panel` of the whole weight from an input on, where it is stored in bf16 and has that input.
-const uint16_t* dense_weights(const PackedWeight& weight, int64_t panel, int64_t input) {
-    const PackedWeight::Segment& segment = weight.segment_of(panel);
-    const DensePanels* const dense = segment.dense();
-    if (dense == nullptr || dense->type() != DType::bf16 || input >= dense->columns_padded()) return nullptr;
-    return dense_panel(segment, panel) + input * panel_outputs;
+inline void prefetch_far(const std::byte* at) {
+    _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
 }
 
 ProductOut panel_out(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row) {
@@ -83,15 +82,13 @@ ProductOut panel_out(const MatmulArgs& args, const PackedWeight::Segment& segmen
 
 }  // namespace
 
-struct Matmul::TileStretch {
-    int64_t begin, count;  // inputs
-};
-
-/// Of a panel's task: a stretch of its weights, its sums, and what it prefetches.
-struct Matmul::TileScratch {
-    uint16_t* unpacked = nullptr;
-    float* sums = nullptr;
-    const uint16_t* next = nullptr;
+/// Some panels of the whole weight, whose inputs some rows meet.
+struct Matmul::TileTask {
+    const MatmulArgs& args;
+    const PackedWeight& weight;
+    TileRows x;
+    int64_t row_begin;  // of x in the product
+    int64_t panel_begin, panel_end;
 };
 
 /// x in the forms this product's segments read.
@@ -200,61 +197,85 @@ void Matmul::multiply_panel(const MatmulArgs& args, const PackedWeight::Segment&
     }
 }
 
-/// Some inputs of many rows by a panel in tiles. Quantized weights are unpacked for all the rows. Few of the many meet
-/// all inputs at once of a panel as it is stored: its reading takes longer than its products.
-void Matmul::add_tiles(const MatmulArgs& args, int64_t panel, TileStretch stretch, const TileRows& x,
-                       const TileScratch& scratch, const ProductOut& out) {
-    const auto& weight = static_cast<const PackedWeight&>(*args.w);
-    const PackedWeight::Segment& segment = weight.segment_of(panel);
-    const int64_t steps = stretch.count / quant_block;
-    TileWeights tiles = TileWeights::of_tiles(scratch.unpacked, steps);
-    if (segment.quant() != nullptr) {
-        segment.quant()->unpack_tiles(segment.storage, panel, stretch.begin, scratch.unpacked);
-    } else if (x.rows >= tile_copy_rows) {
-        copy_tiles(dense_panel(segment, panel), stretch.begin, steps, scratch.unpacked);
-    } else if (stretch.begin == 0) {
-        tiles = TileWeights::of_panel(dense_panel(segment, panel), 0);
-        stretch.count = x.inputs;
-    } else {
-        return;
-    }
-    amx_add(x, stretch.begin, stretch.count, tiles, scratch.sums, out, scratch.next);
-}
-
-/// Many rows by some panels in tiles: a stretch of inputs after another, by all panels, so that the rows' part stays in
-/// L2 and each panel's in L1. Panels of other kinds come at the end.
-void Matmul::multiply_tiles(const MatmulArgs& args, int64_t panel_begin, int64_t panel_end, int64_t row_begin,
-                            int64_t row_end, const Inputs& inputs, Scratch& memory) {
-    const auto& weight = static_cast<const PackedWeight&>(*args.w);
-    const TileRows x = inputs.tiles.slice(row_begin, row_end - row_begin);
-    TileScratch scratch;
-    scratch.unpacked = memory.get<uint16_t>(static_cast<size_t>(tile_task_bytes(x.rows)));
-    auto* const sums = reinterpret_cast<float*>(scratch.unpacked + tile_stretch * panel_outputs);
-    for (int64_t begin = 0; begin < x.inputs; begin += tile_stretch) {
-        for (int64_t at = panel_begin; at < panel_end; ++at) {
-            int64_t panel = at;
-            const PackedWeight::Segment& segment = weight.segment_of(panel);
-            if (!multiplies_bf16(segment)) continue;
-            scratch.sums = sums + (at - panel_begin) * tile_sums(x.rows);
-            const bool is_last = at + 1 == panel_end;
-            scratch.next = x.rows < tile_copy_rows ? nullptr
-                                                   : dense_weights(weight, is_last ? panel_begin : at + 1,
-                                                                   is_last ? begin + tile_stretch : begin);
-            add_tiles(args, at, {begin, std::min(tile_stretch, x.inputs - begin)}, x, scratch,
-                      panel_out(args, segment, panel, row_begin));
+/// The next stretch of a task, in the order in which they are added: by all panels, then the next inputs. None where
+/// `begin` is behind the inputs.
+Matmul::TileStretch Matmul::stretch_from(const TileTask& task, TileStretch at) const {
+    for (; at.begin < task.x.inputs; at = {at.begin + tile_stretch, task.panel_begin}) {
+        for (; at.panel < task.panel_end; ++at.panel) {
+            int64_t panel = at.panel;
+            if (multiplies_bf16(task.weight.segment_of(panel))) return at;
         }
     }
-    for (int64_t at = panel_begin; at < panel_end; ++at) {
-        int64_t panel = at;
-        const PackedWeight::Segment& segment = weight.segment_of(panel);
-        if (!multiplies_bf16(segment)) multiply_panel(args, segment, panel, row_begin, row_end, inputs);
+    return at;
+}
+
+/// What is done for a stretch while the one before it is multiplied: quantized weights are unpacked, others prefetched.
+TileBeside Matmul::ready(const TileTask& task, TileStretch at, uint16_t* tiles) {
+    if (at.begin >= task.x.inputs) return {};
+    int64_t panel = at.panel;
+    const PackedWeight::Segment& segment = task.weight.segment_of(panel);
+    if (const QuantPanels* const quant = segment.quant()) {
+        return {quant->tile_count(at.begin), [quant, panel, at, tiles, &segment](int64_t tile) {
+                    quant->unpack_tile(segment.storage, panel, at.begin, tile, tiles);
+                }};
+    }
+    if (task.x.rows < tile_copy_rows) return {};
+    constexpr int64_t piece = 256;
+    const auto* const from = reinterpret_cast<const std::byte*>(dense_panel(segment, panel) + at.begin * panel_outputs);
+    return {std::min(tile_stretch, task.x.inputs - at.begin) * panel_outputs * 2 / piece, [from](int64_t i) {
+                for (int64_t line = 0; line < piece; line += 64) prefetch_far(from + i * piece + line);
+            }};
+}
+
+/// A stretch of many rows by a panel. Few of the many meet all inputs at once of a panel as it is stored: its reading
+/// takes longer than its products.
+void Matmul::add_stretch(const TileTask& task, TileStretch at, uint16_t* tiles, float* sums, const TileBeside& beside) {
+    int64_t panel = at.panel, count = std::min(tile_stretch, task.x.inputs - at.begin);
+    const PackedWeight::Segment& segment = task.weight.segment_of(panel);
+    const ProductOut out = panel_out(task.args, segment, panel, task.row_begin);
+    TileWeights weights = TileWeights::of_tiles(tiles, count / quant_block);
+    if (segment.dense() != nullptr && task.x.rows >= tile_copy_rows) {
+        copy_tiles(dense_panel(segment, panel), at.begin, count / quant_block, tiles);
+    } else if (segment.dense() != nullptr) {
+        weights = TileWeights::of_panel(dense_panel(segment, panel), 0);
+        count = at.begin == 0 ? task.x.inputs : 0;
+    }
+    if (count > 0) {
+        amx_add(task.x, at.begin, count, weights, sums, out, beside);
+    } else {
+        for (int64_t piece = 0; piece < beside.pieces; ++piece) beside.work(piece);
+    }
+}
+
+/// Many rows by some panels in tiles, so that the rows' part stays in L2 and each panel's in L1. Panels of other kinds
+/// come at the end.
+void Matmul::multiply_tiles(const TileTask& task, const Inputs& inputs, Scratch& memory) {
+    auto* const tiles = memory.get<uint16_t>(static_cast<size_t>(tile_task_bytes(task.x.rows)));
+    auto* const sums = reinterpret_cast<float*>(tiles + 2 * tile_stretch_numbers);
+    TileStretch at = stretch_from(task, {0, task.panel_begin});
+    uint16_t *now = tiles, *then = tiles + tile_stretch_numbers;
+    const TileBeside first = ready(task, at, now);
+    for (int64_t piece = 0; piece < first.pieces; ++piece) first.work(piece);
+    while (at.begin < task.x.inputs) {
+        const TileStretch next = stretch_from(task, {at.begin, at.panel + 1});
+        add_stretch(task, at, now, sums + (at.panel - task.panel_begin) * tile_sums(task.x.rows),
+                    ready(task, next, then));
+        at = next;
+        std::swap(now, then);
+    }
+    for (int64_t whole = task.panel_begin; whole < task.panel_end; ++whole) {
+        int64_t panel = whole;
+        const PackedWeight::Segment& segment = task.weight.segment_of(panel);
+        if (!multiplies_bf16(segment))
+            multiply_panel(task.args, segment, panel, task.row_begin, task.row_begin + task.x.rows, inputs);
     }
 }
 
 /// Tasks of about as many panels each, at least two a thread where there are enough. Where whole rows stay in L2 they
 /// need not be shared by many panels.
 void Matmul::run_tiles(const MatmulArgs& args, const Inputs& inputs) {
-    const int64_t rows = args.x.rows, panels = static_cast<const PackedWeight&>(*args.w).panel_count();
+    const auto& weight = static_cast<const PackedWeight&>(*args.w);
+    const int64_t rows = args.x.rows, panels = weight.panel_count();
     const int64_t threads = pool_.threads(), blocks = ceil_div(rows, tile_block_rows);
     const int64_t block_rows = round_up<int64_t>(ceil_div(rows, blocks), 32);
     const bool in_cache = block_rows * inputs.tiles.inputs * 2 <= input_block_bytes;
@@ -263,8 +284,13 @@ void Matmul::run_tiles(const MatmulArgs& args, const Inputs& inputs) {
     const int64_t parts = std::min(panels, wanted);
     pool_.run_stretches(parts * blocks, [&](int64_t task, int thread) {
         const int64_t part = task % parts, row_begin = task / parts * block_rows;
-        multiply_tiles(args, panels * part / parts, panels * (part + 1) / parts, row_begin,
-                       std::min(rows, row_begin + block_rows), inputs, unpacked_[static_cast<size_t>(thread)]);
+        const TileTask own{.args = args,
+                           .weight = weight,
+                           .x = inputs.tiles.slice(row_begin, std::min(block_rows, rows - row_begin)),
+                           .row_begin = row_begin,
+                           .panel_begin = panels * part / parts,
+                           .panel_end = panels * (part + 1) / parts};
+        multiply_tiles(own, inputs, unpacked_[static_cast<size_t>(thread)]);
     });
 }
 

@@ -27,18 +27,22 @@ public:
 
 private:
     struct Inputs;
-    struct TileStretch;
-    struct TileScratch;
+    struct TileTask;
+    /// Some inputs, from `begin` on, by a panel of the whole weight.
+    struct TileStretch {
+        int64_t begin, panel;
+    };
     bool multiplies_int8(const PackedWeight::Segment& segment, bool few) const;
     bool multiplies_bf16(const PackedWeight::Segment& segment) const;
     int64_t groups_of_task(const PackedWeight& weight, bool few, int64_t rows, int64_t last_rows) const;
     void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs);
     void multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,
                         int64_t row_end, const Inputs& inputs);
-    static void add_tiles(const MatmulArgs& args, int64_t panel, TileStretch stretch, const TileRows& x,
-                          const TileScratch& scratch, const ProductOut& out);
-    void multiply_tiles(const MatmulArgs& args, int64_t panel_begin, int64_t panel_end, int64_t row_begin,
-                        int64_t row_end, const Inputs& inputs, Scratch& memory);
+    TileStretch stretch_from(const TileTask& task, TileStretch at) const;
+    static TileBeside ready(const TileTask& task, TileStretch at, uint16_t* tiles);
+    static void add_stretch(const TileTask& task, TileStretch at, uint16_t* tiles, float* sums,
+                            const TileBeside& beside);
+    void multiply_tiles(const TileTask& task, const Inputs& inputs, Scratch& memory);
     void run_tiles(const MatmulArgs& args, const Inputs& inputs);
     void multiply_groups(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t begin, int64_t end,
                          int64_t row_begin, int64_t row_end, const Inputs& inputs, Scratch& scratch);
@@ -46,7 +50,7 @@ private:
     ThreadPool& pool_;
     const Bf16Way bf16_;  ///< never `measured`
     Scratch bf16_rows_, f32_rows_, quant_rows_;
-    std::vector<Scratch> unpacked_;  // by thread: a stretch of a panel as bf16, or widened groups, and sums
+    std::vector<Scratch> unpacked_;  // by thread: stretches of panels as bf16, or widened groups, and sums
 };
 
 }  // namespace rondo::cpu

@@ -235,20 +235,22 @@ void QuantPanels::multiply(const std::byte* storage, const QuantActivations& x, 
     }
 }
 
-void QuantPanels::unpack_tiles(const std::byte* storage, int64_t panel, int64_t input, uint16_t* out) const {
-    constexpr int64_t tile = quant_block * quant_group_rows;
-    const QuantLayout layout = quant_layout(type_);
-    const int64_t blocks = std::min(columns_ - input, int64_t{quant_block_max}) / quant_block;
-    const std::byte* const chunk = storage + input / quant_block_max * layout.chunk_bytes(quant_chunk_blocks);
-    for (int64_t i = 0; i < panel_groups; ++i) {
-        const int64_t group = panel * panel_groups + i;
-        uint16_t* const to = out + (i / 2 * blocks * 2 + i % 2) * tile;
-        if (group < groups_) {
-            unpack_chunk_tiles(type_, chunk + group * group_bytes_, blocks, to, 2 * tile);
-        } else {
-            for (int64_t b = 0; b < blocks; ++b) std::fill_n(to + b * 2 * tile, tile, uint16_t{0});
-        }
+int64_t QuantPanels::tile_count(int64_t input) const {
+    return panel_groups * std::min(columns_ - input, int64_t{quant_block_max}) / quant_block;
+}
+
+void QuantPanels::unpack_tile(const std::byte* storage, int64_t panel, int64_t input, int64_t tile,
+                              uint16_t* tiles) const {
+    constexpr int64_t numbers = quant_block * quant_group_rows;
+    const int64_t blocks = tile_count(input) / panel_groups, part = tile / blocks, b = tile % blocks;
+    const int64_t group = panel * panel_groups + part;
+    uint16_t* const to = tiles + ((part / 2 * blocks + b) * 2 + part % 2) * numbers;
+    if (group >= groups_) {
+        std::fill_n(to, numbers, uint16_t{0});
+        return;
     }
+    const int64_t before = input / quant_block_max * quant_layout(type_).chunk_bytes(quant_chunk_blocks);
+    cpu::unpack_tile(type_, storage + group * group_bytes_ + before, blocks, b, to);
 }
 
 void QuantPanels::unpack_row(const std::byte* storage, int64_t row, float* out) const {

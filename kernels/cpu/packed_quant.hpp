@@ -38,8 +38,10 @@ public:
                   int64_t y_stride, const float* bias, bool accumulate, std::byte* wide = nullptr) const;
 
     /// The 256 inputs from `input` on, or the fewer last ones, of rows [64·panel, 64·panel + 64) as bf16 tiles one
-    /// behind another (TileWeights::of_tiles); rows beyond the last are zero. Needs AVX-512 with bf16.
-    void unpack_tiles(const std::byte* storage, int64_t panel, int64_t input, uint16_t* out) const;
+    /// behind another (TileWeights::of_tiles): one of tile_count(input) of them. Rows beyond the last are zero. Needs
+    /// AVX-512 with bf16.
+    void unpack_tile(const std::byte* storage, int64_t panel, int64_t input, int64_t tile, uint16_t* tiles) const;
+    int64_t tile_count(int64_t input) const;
     /// One row as K floats, the very ones of dequantize_row.
     void unpack_row(const std::byte* storage, int64_t row, float* out) const;
 

@@ -43,7 +43,7 @@ int64_t wide_bytes(DType type, int64_t columns, int64_t rows);
 /// Any machine; Highway chooses the instructions.
 void multiply_portable(const QuantProduct& product, const QuantActivations& x);
 
-/// A chunk of a group in bf16 tiles, 32 inputs each: `step` numbers from one to the next. Needs AVX-512 with bf16.
-void unpack_chunk_tiles(DType type, const std::byte* chunk, int64_t blocks, uint16_t* out, int64_t step);
+/// Block b of a group's chunk of `blocks` as a tile of bf16: 32 inputs, in pairs, of 16 rows. Needs AVX-512 with bf16.
+void unpack_tile(DType type, const std::byte* chunk, int64_t blocks, int64_t b, uint16_t* out);
 
 }  // namespace rondo::cpu

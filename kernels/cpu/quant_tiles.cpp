@@ -40,34 +40,32 @@ RONDO_UNPACK_INLINE void unpack_quads(const std::byte* codes, const __m512* scal
 }
 
 template <DType Type>
-RONDO_UNPACK void unpack_blocks(const std::byte* chunk, int64_t blocks, uint16_t* to, int64_t step) {
+RONDO_UNPACK void unpack_block(const std::byte* chunk, int64_t blocks, int64_t b, uint16_t* to) {
     constexpr QuantLayout layout = quant_layout(Type);
-    for (int64_t b = 0; b < blocks; ++b, to += step) {
-        const int64_t own = layout.super_blocks ? 0 : 32 * b;
-        const __m512 d = load_f16(chunk + layout.d_offset(blocks) + own);
-        const std::byte* const bytes = chunk + layout.scales_offset(blocks) + 16 * layout.subblocks * b;
-        __m512 scales[2] = {d, d}, minima[2] = {};
-        if constexpr (layout.super_blocks) {
-            for (int i = 0; i < layout.subblocks; ++i) scales[i] = sub_scale<Type>(d, bytes + 16 * i);
-        }
-        if constexpr (layout.minima) {
-            const __m512 m = load_f16(chunk + layout.m_offset(blocks) + own);
-            minima[0] = m;
-            if constexpr (layout.scale_nibbles) {
-                for (int i = 0; i < 2; ++i) minima[i] = nibble_minimum(m, bytes + 16 * i);
-            } else if constexpr (layout.super_blocks) {
-                minima[0] = _mm512_mul_ps(m, load_i8(chunk + layout.mins_offset(blocks) + 16 * b));
-            }
-        }
-        prefetch_block<Type>(chunk + layout.chunk_bytes(blocks), b);  // what these rows are unpacked from next
-        unpack_quads<Type>(chunk + b * layout.code_bytes(), scales, minima, to);
+    const int64_t own = layout.super_blocks ? 0 : 32 * b;
+    const __m512 d = load_f16(chunk + layout.d_offset(blocks) + own);
+    const std::byte* const bytes = chunk + layout.scales_offset(blocks) + 16 * layout.subblocks * b;
+    __m512 scales[2] = {d, d}, minima[2] = {};
+    if constexpr (layout.super_blocks) {
+        for (int i = 0; i < layout.subblocks; ++i) scales[i] = sub_scale<Type>(d, bytes + 16 * i);
     }
+    if constexpr (layout.minima) {
+        const __m512 m = load_f16(chunk + layout.m_offset(blocks) + own);
+        minima[0] = m;
+        if constexpr (layout.scale_nibbles) {
+            for (int i = 0; i < 2; ++i) minima[i] = nibble_minimum(m, bytes + 16 * i);
+        } else if constexpr (layout.super_blocks) {
+            minima[0] = _mm512_mul_ps(m, load_i8(chunk + layout.mins_offset(blocks) + 16 * b));
+        }
+    }
+    prefetch_block<Type>(chunk + layout.chunk_bytes(blocks), b);  // what these rows are unpacked from next
+    unpack_quads<Type>(chunk + b * layout.code_bytes(), scales, minima, to);
 }
 
 }  // namespace
 
-void unpack_chunk_tiles(DType type, const std::byte* chunk, int64_t blocks, uint16_t* out, int64_t step) {
-    with_quant_type(type, [&]<DType Type>() { unpack_blocks<Type>(chunk, blocks, out, step); });
+void unpack_tile(DType type, const std::byte* chunk, int64_t blocks, int64_t b, uint16_t* out) {
+    with_quant_type(type, [&]<DType Type>() { unpack_block<Type>(chunk, blocks, b, out); });
 }
 
 }  // namespace rondo::cpu

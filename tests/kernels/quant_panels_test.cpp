@@ -212,6 +212,11 @@ size_t place_in_tiles(int64_t n, int64_t k, int64_t blocks) {
     return static_cast<size_t>((((half * blocks + k / 32) * 2 + tile) * 16 + pair) * 32 + n % 16 * 2 + k % 2);
 }
 
+void unpack_tiles(const Packed& packed, int64_t panel, int64_t input, uint16_t* tiles) {
+    for (int64_t tile = 0; tile < packed.panels.tile_count(input); ++tile)
+        packed.panels.unpack_tile(packed.storage.data, panel, input, tile, tiles);
+}
+
 TEST(QuantPanels, UnpackedRowsAreTheReferenceBits) {
     for_each_tier([](const std::string&, bool) {
         for (const DType type : test::quantized_types) {
@@ -249,7 +254,7 @@ TEST_F(QuantTiles, AreTheReferenceBitsRounded) {
                 for (int64_t begin = 0; begin < columns; begin += 256) {
                     const int64_t blocks = std::min<int64_t>(256, columns - begin) / 32;
                     std::fill(std::begin(tiles), std::end(tiles), uint16_t{0xffff});
-                    packed.panels.unpack_tiles(packed.storage.data, panel, begin, tiles);
+                    unpack_tiles(packed, panel, begin, tiles);
                     for (int64_t n = 0; n < 64; ++n) {
                         std::fill(expected.begin(), expected.end(), 0.0F);
                         if (64 * panel + n < 85)
@@ -286,7 +291,7 @@ TEST_F(QuantTiles, KeepEveryNan) {
         }
         const Packed packed(weight, {});
         alignas(64) uint16_t tiles[64 * 256];
-        packed.panels.unpack_tiles(packed.storage.data, 0, 0, tiles);
+        unpack_tiles(packed, 0, 0, tiles);
         for (int64_t n = 0; n < weight.rows; ++n) {
             for (int64_t k = 0; k < columns; ++k) {
                 ASSERT_GT(tiles[place_in_tiles(n, k, columns / 32)] & 0x7FFF, 0x7F80)
