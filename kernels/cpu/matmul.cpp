@@ -64,10 +64,6 @@ const uint16_t* dense_panel(const PackedWeight::Segment& segment, int64_t panel)
     return reinterpret_cast<const uint16_t*>(segment.dense()->panel(segment.storage, panel));
 }
 
-inline void prefetch_far(const std::byte* at) {
-    _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
-}
-
 ProductOut panel_out(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row) {
     const int64_t first = segment.first_output + panel * panel_outputs;
     ProductOut out;
@@ -210,26 +206,44 @@ Matmul::TileStretch Matmul::stretch_from(const TileTask& task, TileStretch at) c
 }
 
 /// What is done for a stretch while the one before it is multiplied: quantized weights are unpacked, others prefetched.
-TileBeside Matmul::ready(const TileTask& task, TileStretch at, uint16_t* tiles) {
-    if (at.begin >= task.x.inputs) return {};
-    int64_t panel = at.panel;
-    const PackedWeight::Segment& segment = task.weight.segment_of(panel);
-    if (const QuantPanels* const quant = segment.quant()) {
-        return {quant->tile_count(at.begin), [quant, panel, at, tiles, &segment](int64_t tile) {
-                    quant->unpack_tile(segment.storage, panel, at.begin, tile, tiles);
-                }};
+struct Matmul::TileWork {
+    const PackedWeight::Segment* segment = nullptr;
+    int64_t panel = 0, begin = 0, pieces = 0;
+    uint16_t* tiles = nullptr;
+
+    void do_piece(int64_t piece) const {
+        if (const QuantPanels* const quant = segment->quant()) {
+            quant->unpack_tile(segment->storage, panel, begin, piece, tiles);
+            return;
+        }
+        const auto* const from =
+            reinterpret_cast<const char*>(dense_panel(*segment, panel) + begin * panel_outputs) + piece * piece_bytes;
+        for (int64_t line = 0; line < piece_bytes; line += 64) _mm_prefetch(from + line, _MM_HINT_T1);
     }
-    if (task.x.rows < tile_copy_rows) return {};
-    constexpr int64_t piece = 256;
-    const auto* const from = reinterpret_cast<const std::byte*>(dense_panel(segment, panel) + at.begin * panel_outputs);
-    return {std::min(tile_stretch, task.x.inputs - at.begin) * panel_outputs * 2 / piece, [from](int64_t i) {
-                for (int64_t line = 0; line < piece; line += 64) prefetch_far(from + i * piece + line);
-            }};
+    void do_all() const {
+        for (int64_t piece = 0; piece < pieces; ++piece) do_piece(piece);
+    }
+
+    static constexpr int64_t piece_bytes = 256;
+};
+
+Matmul::TileWork Matmul::work_for(const TileTask& task, TileStretch at, uint16_t* tiles) {
+    TileWork work;
+    if (at.begin >= task.x.inputs) return work;
+    work = {.panel = at.panel, .begin = at.begin, .tiles = tiles};
+    work.segment = &task.weight.segment_of(work.panel);
+    if (const QuantPanels* const quant = work.segment->quant()) {
+        work.pieces = quant->tile_count(at.begin);
+    } else if (task.x.rows >= tile_copy_rows) {
+        const int64_t count = std::min(tile_stretch, task.x.inputs - at.begin);
+        work.pieces = count * panel_outputs * static_cast<int64_t>(sizeof(uint16_t)) / TileWork::piece_bytes;
+    }
+    return work;
 }
 
 /// A stretch of many rows by a panel. Few of the many meet all inputs at once of a panel as it is stored: its reading
 /// takes longer than its products.
-void Matmul::add_stretch(const TileTask& task, TileStretch at, uint16_t* tiles, float* sums, const TileBeside& beside) {
+void Matmul::add_stretch(const TileTask& task, TileStretch at, uint16_t* tiles, float* sums, const TileWork& beside) {
     int64_t panel = at.panel, count = std::min(tile_stretch, task.x.inputs - at.begin);
     const PackedWeight::Segment& segment = task.weight.segment_of(panel);
     const ProductOut out = panel_out(task.args, segment, panel, task.row_begin);
@@ -241,9 +255,10 @@ void Matmul::add_stretch(const TileTask& task, TileStretch at, uint16_t* tiles, 
         count = at.begin == 0 ? task.x.inputs : 0;
     }
     if (count > 0) {
-        amx_add(task.x, at.begin, count, weights, sums, out, beside);
+        const TileBeside pieces{beside.pieces, [&beside](int64_t piece) { beside.do_piece(piece); }};
+        amx_add(task.x, at.begin, count, weights, sums, out, pieces);
     } else {
-        for (int64_t piece = 0; piece < beside.pieces; ++piece) beside.work(piece);
+        beside.do_all();
     }
 }
 
@@ -254,12 +269,11 @@ void Matmul::multiply_tiles(const TileTask& task, const Inputs& inputs, Scratch&
     auto* const sums = reinterpret_cast<float*>(tiles + 2 * tile_stretch_numbers);
     TileStretch at = stretch_from(task, {0, task.panel_begin});
     uint16_t *now = tiles, *then = tiles + tile_stretch_numbers;
-    const TileBeside first = ready(task, at, now);
-    for (int64_t piece = 0; piece < first.pieces; ++piece) first.work(piece);
+    work_for(task, at, now).do_all();
     while (at.begin < task.x.inputs) {
         const TileStretch next = stretch_from(task, {at.begin, at.panel + 1});
         add_stretch(task, at, now, sums + (at.panel - task.panel_begin) * tile_sums(task.x.rows),
-                    ready(task, next, then));
+                    work_for(task, next, then));
         at = next;
         std::swap(now, then);
     }

@@ -28,6 +28,7 @@ public:
 private:
     struct Inputs;
     struct TileTask;
+    struct TileWork;
     /// Some inputs, from `begin` on, by a panel of the whole weight.
     struct TileStretch {
         int64_t begin, panel;
@@ -39,9 +40,8 @@ private:
     void multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,
                         int64_t row_end, const Inputs& inputs);
     TileStretch stretch_from(const TileTask& task, TileStretch at) const;
-    static TileBeside ready(const TileTask& task, TileStretch at, uint16_t* tiles);
-    static void add_stretch(const TileTask& task, TileStretch at, uint16_t* tiles, float* sums,
-                            const TileBeside& beside);
+    static TileWork work_for(const TileTask& task, TileStretch at, uint16_t* tiles);
+    static void add_stretch(const TileTask& task, TileStretch at, uint16_t* tiles, float* sums, const TileWork& beside);
     void multiply_tiles(const TileTask& task, const Inputs& inputs, Scratch& memory);
     void run_tiles(const MatmulArgs& args, const Inputs& inputs);
     void multiply_groups(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t begin, int64_t end,
