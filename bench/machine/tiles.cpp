@@ -28,24 +28,21 @@ RONDO_LOOP_TILES void configure(int input_bytes) {
     cpu::load_config(config);
 }
 
-RONDO_LOOP_TILES void loop_tiles_bf16() {
+template <bool bytes>
+RONDO_LOOP_TILES void loop_tiles() {
     configure(64);
     for (int64_t i = 0; i < tile_steps; ++i) {
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-    }
-    _tile_release();
-}
-
-RONDO_LOOP_TILES void loop_tiles_int8() {
-    configure(64);
-    for (int64_t i = 0; i < tile_steps; ++i) {
-        _tile_dpbusd(0, 4, 6);
-        _tile_dpbusd(1, 4, 7);
-        _tile_dpbusd(2, 5, 6);
-        _tile_dpbusd(3, 5, 7);
+        if constexpr (bytes) {
+            _tile_dpbusd(0, 4, 6);
+            _tile_dpbusd(1, 4, 7);
+            _tile_dpbusd(2, 5, 6);
+            _tile_dpbusd(3, 5, 7);
+        } else {
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
     }
     _tile_release();
 }
@@ -96,8 +93,10 @@ double tile_rate(int threads, int repeat, int inputs, void (*loop)()) {
 
 TileRates tile_rates(int threads, int repeat) {
     if (!cpu::cpu_features().amx_bf16) return {};
-    return {.bf16 = tile_rate(threads, repeat, 32, loop_tiles_bf16),
-            .int8 = tile_rate(threads, repeat, 64, loop_tiles_int8),
+    const double bf16 = tile_rate(threads, repeat, 32, loop_tiles<false>);
+    if (!__builtin_cpu_supports("amx-int8")) return {.bf16 = bf16};
+    return {.bf16 = bf16,
+            .int8 = tile_rate(threads, repeat, 64, loop_tiles<true>),
             .int8_scaled = tile_rate(threads, repeat, 32, loop_tiles_scaled)};
 }
 

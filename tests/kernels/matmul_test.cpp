@@ -182,28 +182,6 @@ TEST_P(Matmul, MatchesTheReferenceOverSeveralBlocksOfRows) {
     }
 }
 
-/// Also of more rows and panels than one task of tiles has, and of a last one that is not full.
-TEST_P(Matmul, ManyRowsHaveTheSameBitsInEveryBatch) {
-    if (std::string_view(GetParam().device) == "cuda:0") GTEST_SKIP() << "a promise of the CPU's kernels";
-    for (DType type : {DType::bf16, DType::q8_0, DType::q4_k}) {
-        const int64_t inputs = type == DType::bf16 ? 803 : 768;
-        const FileWeight weight = random_weight(type, 64 * 9 + 21, inputs, 126);
-        const std::unique_ptr<PackedMatrix> packed = pack({weight.view()});
-        const Matrix values = random_matrix(1100, inputs, 127);
-        const Tensor x = upload(values, DType::f32);
-        const Tensor all = poisoned(DType::f32, 1100, weight.values.rows);
-        multiply(all, x, *packed, Rows::bulk);
-        for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 49}, {17, 100}, {530, 65}, {999, 101}}) {
-            SCOPED_TRACE(testing::Message() << traits(type).name << ", " << rows << " rows from " << first);
-            const Tensor some = poisoned(DType::f32, rows, weight.values.rows);
-            multiply(some, x.slice_rows(first, rows), *packed, Rows::bulk);
-            EXPECT_EQ(download_bytes(some), download_bytes(all.slice_rows(first, rows)));
-        }
-        expect_near(all.slice_rows(540, 20), reference::matmul(values.slice_rows(540, 20), weight.values),
-                    op_tolerance(type, DType::f32));
-    }
-}
-
 TEST_P(Matmul, AddsTheBiasAndAccumulates) {
     for (DType type : {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_1, DType::q6_k}) {
         const int64_t inputs = is_quantized(type) ? 256 : 200;
@@ -313,6 +291,31 @@ TEST_P(Matmul, PackingRefusesPartsWhoseInputsDiffer) {
     const FileWeight narrow = random_weight(DType::f32, 4, 32, 121);
     const std::vector<HostMatrix> parts = {wide.view(), narrow.view()};
     EXPECT_FALSE(ops().pack(parts).is_ok());
+}
+
+/// What the CPU's kernels promise alone.
+class MatmulOfCpu : public Matmul {};
+RONDO_ON_EVERY_CPU(MatmulOfCpu);
+
+/// Also of more rows and panels than one task of tiles has, and of a last one that is not full.
+TEST_P(MatmulOfCpu, ManyRowsHaveTheSameBitsInEveryBatch) {
+    for (DType type : {DType::bf16, DType::q8_0, DType::q4_k}) {
+        const int64_t inputs = type == DType::bf16 ? 803 : 768;
+        const FileWeight weight = random_weight(type, 64 * 9 + 21, inputs, 126);
+        const std::unique_ptr<PackedMatrix> packed = pack({weight.view()});
+        const Matrix values = random_matrix(1100, inputs, 127);
+        const Tensor x = upload(values, DType::f32);
+        const Tensor all = poisoned(DType::f32, 1100, weight.values.rows);
+        multiply(all, x, *packed, Rows::bulk);
+        for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 49}, {17, 100}, {530, 65}, {999, 101}}) {
+            SCOPED_TRACE(testing::Message() << traits(type).name << ", " << rows << " rows from " << first);
+            const Tensor some = poisoned(DType::f32, rows, weight.values.rows);
+            multiply(some, x.slice_rows(first, rows), *packed, Rows::bulk);
+            EXPECT_EQ(download_bytes(some), download_bytes(all.slice_rows(first, rows)));
+        }
+        expect_near(all.slice_rows(540, 20), reference::matmul(values.slice_rows(540, 20), weight.values),
+                    op_tolerance(type, DType::f32));
+    }
 }
 
 }  // namespace
