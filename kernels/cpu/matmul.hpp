@@ -7,6 +7,7 @@
 #include "kernels/cpu/gemm_amx.hpp"
 #include "kernels/cpu/packed_weight.hpp"
 #include "kernels/cpu/product_out.hpp"
+#include "kernels/cpu/quant_kernels.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/thread_pool.hpp"
 #include "kernels/ops.hpp"
@@ -35,8 +36,8 @@ private:
     };
     bool multiplies_int8(const PackedWeight::Segment& segment, bool few) const;
     bool multiplies_bf16(const PackedWeight::Segment& segment) const;
-    int64_t groups_of_task(const PackedWeight& weight, bool few, int64_t rows, int64_t last_rows) const;
-    void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, Inputs& inputs);
+    QuantWay way_of(const PackedWeight& weight, bool few, int64_t rows, int64_t last_rows) const;
+    void prepare(const MatmulArgs& args, const PackedWeight& weight, bool few, QuantWay way, Inputs& inputs);
     void multiply_panel(const MatmulArgs& args, const PackedWeight::Segment& segment, int64_t panel, int64_t row_begin,
                         int64_t row_end, const Inputs& inputs);
     TileStretch stretch_from(const TileTask& task, TileStretch at) const;

@@ -224,8 +224,11 @@ void QuantPanels::pack_rows(std::byte* storage, const std::byte* source_row0, st
 void QuantPanels::multiply(const std::byte* storage, const QuantActivations& x, int64_t group_begin, int64_t group_end,
                            float* y, int64_t y_stride, const float* bias, bool accumulate, std::byte* wide) const {
     assert(x.columns == columns_ && group_begin >= 0 && group_end <= groups_);
-    QuantWay way = group_end - group_begin < 2 ? QuantWay::alone : quant_way(type_, x.rows);
-    if (way == QuantWay::widened && wide == nullptr) way = QuantWay::in_pairs;
+    QuantWay way = QuantWay::widened;
+    if (x.side_by_side == 1) {
+        way = group_end - group_begin < 2 ? QuantWay::alone : quant_way(type_, x.rows);
+        if (way == QuantWay::widened) way = QuantWay::in_pairs;
+    }
     const QuantProduct product{type_, rows_,    columns_, storage,    group_begin, group_end,
                                y,     y_stride, bias,     accumulate, way,         wide};
     if (cpu_features().avx512_vnni) {

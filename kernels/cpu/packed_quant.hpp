@@ -32,8 +32,8 @@ public:
                    int64_t group_begin, int64_t group_end) const;
 
     /// y[m·y_stride + n] (= or +=) Σ_k x[m, k] · w[n, k] + bias[n] for the rows n of groups [group_begin, group_end).
-    /// The bits of row m depend on row m alone. With `wide` (wide_bytes of memory, 64-byte aligned) many rows may
-    /// be faster.
+    /// The bits of row m depend on row m alone. Rows that lie side by side need VNNI and `wide` (wide_bytes of memory,
+    /// 64-byte aligned).
     void multiply(const std::byte* storage, const QuantActivations& x, int64_t group_begin, int64_t group_end, float* y,
                   int64_t y_stride, const float* bias, bool accumulate, std::byte* wide = nullptr) const;
 

@@ -1,6 +1,8 @@
 #include "kernels/cpu/quant_activations.hpp"
 
+#include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <numeric>
 
 #include "config/checked.hpp"
@@ -56,54 +58,83 @@ HWY_INLINE void quantize_block(const T* x, float inverse, int8_t* codes) {
     }
 }
 
-/// Sums the two halves of a block's codes. As unsigned numbers eight bytes are summed by one instruction.
-HWY_INLINE void sum_halves(const int8_t* codes, int32_t* sums) {
-    const hn::CappedTag<uint8_t, 32> bytes;
-    if constexpr (hn::MaxLanes(bytes) < 16) {  // no vectors
-        sums[0] = std::accumulate(codes, codes + 16, 0);
-        sums[1] = std::accumulate(codes + 16, codes + 32, 0);
-    } else {
-        alignas(32) uint64_t sums_of_8[4];
-        for (size_t i = 0; i < 32; i += hn::Lanes(bytes)) {
-            const auto code = hn::LoadU(bytes, reinterpret_cast<const uint8_t*>(codes) + i);
-            const auto eights = hn::SumsOf8(hn::Xor(code, hn::Set(bytes, 0x80)));
-            hn::Store(eights, hn::Repartition<uint64_t, decltype(bytes)>(), sums_of_8 + i / 8);
-        }
-        sums[0] = static_cast<int32_t>(sums_of_8[0] + sums_of_8[1]) - 16 * 128;
-        sums[1] = static_cast<int32_t>(sums_of_8[2] + sums_of_8[3]) - 16 * 128;
-    }
+/// The sum of half a block's codes. As unsigned numbers eight bytes are summed by one instruction.
+HWY_INLINE int32_t sum_half(const int8_t* codes) {
+    const hn::CappedTag<uint8_t, 16> bytes;
+    if constexpr (hn::MaxLanes(bytes) < 16) return std::accumulate(codes, codes + 16, 0);  // no vectors
+    const hn::Repartition<uint64_t, decltype(bytes)> eights;
+    const auto code = hn::LoadU(bytes, reinterpret_cast<const uint8_t*>(codes));
+    const auto sums = hn::SumsOf8(hn::Xor(code, hn::Set(bytes, 0x80)));
+    return static_cast<int32_t>(hn::GetLane(hn::SumOfLanes(eights, sums))) - 16 * 128;
 }
 
-/// In passes over the row, so that many blocks share a division and a conversion.
+constexpr int64_t blocks_at_once = 64;  // fewer would read vectors whose parts were only just written
+
+/// What the tables say of some blocks.
+struct BlockTables {
+    float scales[blocks_at_once], scaled_sums[blocks_at_once], scaled_half_sums[2 * blocks_at_once];
+    int32_t sums[blocks_at_once], half_sums[2 * blocks_at_once];
+    int32_t begins[blocks_at_once], half_begins[2 * blocks_at_once];
+
+    /// `count` of them from scales and half_sums.
+    void fill(int64_t count) {
+        for (int64_t b = 0; b < count; ++b) sums[b] = half_sums[2 * b] + half_sums[2 * b + 1];
+        for (int64_t b = 0; b < count; ++b) scaled_sums[b] = scales[b] * static_cast<float>(sums[b]);
+        for (int64_t b = 0; b < count; ++b) begins[b] = lift_bits - wide_offset * sums[b];
+        for (int64_t i = 0; i < 2 * count; ++i) scaled_half_sums[i] = scales[i / 2] * static_cast<float>(half_sums[i]);
+        for (int64_t i = 0; i < 2 * count; ++i)
+            half_begins[i] = (i % 2 == 0 ? lift_bits : 0) - wide_offset * half_sums[i];
+    }
+    /// `count` of them, from place `at` of the tables on.
+    void write(const QuantActivations& out, int64_t at, int64_t count) const {
+        if (out.side_by_side == 1) {
+            std::copy_n(scales, count, out.scales + at);
+            std::copy_n(scaled_sums, count, out.scaled_sums + at);
+            std::copy_n(sums, count, out.sums + at);
+            std::copy_n(begins, count, out.begins + at);
+            std::copy_n(scaled_half_sums, 2 * count, out.scaled_half_sums + 2 * at);
+            std::copy_n(half_sums, 2 * count, out.half_sums + 2 * at);
+            std::copy_n(half_begins, 2 * count, out.half_begins + 2 * at);
+            return;
+        }
+        for (int64_t b = 0; b < count; ++b, at += strip_rows) {
+            out.scales[at] = scales[b];
+            out.scaled_sums[at] = scaled_sums[b];
+            out.begins[at] = begins[b];
+            std::memcpy(out.scaled_half_sums + 2 * at, scaled_half_sums + 2 * b, 2 * sizeof(float));
+            std::memcpy(out.half_begins + 2 * at, half_begins + 2 * b, 2 * sizeof(int32_t));
+        }
+    }
+};
+
+/// Blocks [begin, begin + count) of a row, which share a division and what tables take.
 template <class T>
-void quantize_row(const T* x, const QuantActivations& out, int64_t row) {
+HWY_INLINE void quantize_blocks(const T* x, const QuantActivations& out, int64_t row, int64_t begin, int64_t count) {
     const F32 f;
-    const int64_t blocks = out.columns / quant_block;
-    int8_t* const codes = out.codes + row * out.columns;
-    float* const scales = out.scales + row * blocks;
-    float* const scaled_sums = out.scaled_sums + row * blocks;
-    int32_t* const sums = out.sums + row * blocks;
-    int32_t* const half_sums = out.half_sums + 2 * row * blocks;
-    for (int64_t b = 0; b < blocks; ++b) scales[b] = largest_magnitude(x + b * quant_block);
-    float* const inverses = scaled_sums;  // which come last
-    for_lanes(blocks, [&](int64_t b, auto load, auto store) HWY_ATTR {
-        const Lanes largest = load(scales + b), most = hn::Set(f, 127.0F);
+    BlockTables tables;
+    float inverses[blocks_at_once];
+    for (int64_t b = 0; b < count; ++b) tables.scales[b] = largest_magnitude(x + b * quant_block);
+    for_lanes(count, [&](int64_t b, auto load, auto store) HWY_ATTR {
+        const Lanes largest = load(tables.scales + b), most = hn::Set(f, 127.0F);
         const auto zero = hn::Lt(largest, hn::Set(f, smallest_magnitude));
-        store(hn::IfThenZeroElse(zero, hn::Div(largest, most)), scales + b);
+        store(hn::IfThenZeroElse(zero, hn::Div(largest, most)), tables.scales + b);
         store(hn::IfThenZeroElse(zero, hn::Div(most, largest)), inverses + b);
     });
-    for (int64_t b = 0; b < blocks; ++b) quantize_block(x + b * quant_block, inverses[b], codes + b * quant_block);
-    for (int64_t b = 0; b < blocks; ++b) {
-        sum_halves(codes + b * quant_block, half_sums + 2 * b);
-        sums[b] = half_sums[2 * b] + half_sums[2 * b + 1];
+    const int64_t first = out.at(row, begin), stride = out.side_by_side * quant_block;
+    int8_t* const codes = out.codes + first * quant_block;
+    for (int64_t b = 0; b < count; ++b) quantize_block(x + b * quant_block, inverses[b], codes + b * stride);
+    for (int64_t b = 0; b < count; ++b) {  // apart: what was just written in parts cannot be read whole at once
+        for (int64_t i = 0; i < 2; ++i) tables.half_sums[2 * b + i] = sum_half(codes + b * stride + 16 * i);
     }
-    for (int64_t b = 0; b < blocks; ++b) scaled_sums[b] = scales[b] * static_cast<float>(sums[b]);
-    float* const scaled_half_sums = out.scaled_half_sums + 2 * row * blocks;
-    for (int64_t i = 0; i < 2 * blocks; ++i) scaled_half_sums[i] = scales[i / 2] * static_cast<float>(half_sums[i]);
-    int32_t* const begins = out.begins + row * blocks;
-    int32_t* const half_begins = out.half_begins + 2 * row * blocks;
-    for (int64_t b = 0; b < blocks; ++b) begins[b] = lift_bits - wide_offset * sums[b];
-    for (int64_t i = 0; i < 2 * blocks; ++i) half_begins[i] = (i % 2 == 0 ? lift_bits : 0) - wide_offset * half_sums[i];
+    tables.fill(count);
+    tables.write(out, first, count);
+}
+
+template <class T>
+void quantize_row(const T* x, const QuantActivations& out, int64_t row) {
+    const int64_t blocks = out.columns / quant_block;
+    for (int64_t b = 0; b < blocks; b += blocks_at_once)
+        quantize_blocks(x + b * quant_block, out, row, b, std::min(blocks_at_once, blocks - b));
 }
 
 void quantize_rows(const Tensor& x, const QuantActivations& out, int64_t row_begin, int64_t row_end) {
@@ -132,34 +163,37 @@ size_t aligned(int64_t count, size_t element_bytes) {
 
 }  // namespace
 
-size_t activation_bytes(int64_t rows, int64_t columns) {
-    const int64_t blocks = rows * (columns / quant_block);
-    return aligned(rows * columns, 1) + 4 * aligned(blocks, 4) + 3 * aligned(2 * blocks, 4);
+size_t activation_bytes(int64_t rows, int64_t columns, int64_t side_by_side) {
+    const int64_t whole = round_up(rows, side_by_side), blocks = whole * (columns / quant_block);
+    const size_t sums = side_by_side > 1 ? 0 : aligned(blocks, 4) + aligned(2 * blocks, 4);
+    return aligned(whole * columns, 1) + 3 * aligned(blocks, 4) + 2 * aligned(2 * blocks, 4) + sums;
 }
 
-QuantActivations place_activations(std::span<std::byte> scratch, int64_t rows, int64_t columns) {
-    assert(columns % quant_block == 0 && scratch.size() >= activation_bytes(rows, columns));
+QuantActivations place_activations(std::span<std::byte> scratch, int64_t rows, int64_t columns, int64_t side_by_side) {
+    assert(columns % quant_block == 0 && scratch.size() >= activation_bytes(rows, columns, side_by_side));
     assert(reinterpret_cast<uintptr_t>(scratch.data()) % 64 == 0);
-    const int64_t blocks = rows * (columns / quant_block);
+    const int64_t whole = round_up(rows, side_by_side), blocks = whole * (columns / quant_block);
     std::byte* at = scratch.data();
     QuantActivations out;
     out.rows = rows;
     out.columns = columns;
+    out.side_by_side = side_by_side;
     out.codes = reinterpret_cast<int8_t*>(at);
-    at += aligned(rows * columns, 1);
+    at += aligned(whole * columns, 1);
     out.scales = reinterpret_cast<float*>(at);
     at += aligned(blocks, 4);
     out.scaled_sums = reinterpret_cast<float*>(at);
     at += aligned(blocks, 4);
     out.scaled_half_sums = reinterpret_cast<float*>(at);
     at += aligned(2 * blocks, 4);
-    out.sums = reinterpret_cast<int32_t*>(at);
-    at += aligned(blocks, 4);
-    out.half_sums = reinterpret_cast<int32_t*>(at);
-    at += aligned(2 * blocks, 4);
     out.begins = reinterpret_cast<int32_t*>(at);
     at += aligned(blocks, 4);
     out.half_begins = reinterpret_cast<int32_t*>(at);
+    at += aligned(2 * blocks, 4);
+    if (side_by_side > 1) return out;
+    out.sums = reinterpret_cast<int32_t*>(at);
+    at += aligned(blocks, 4);
+    out.half_sums = reinterpret_cast<int32_t*>(at);
     return out;
 }
 
@@ -169,9 +203,32 @@ void quantize_rows(const Tensor& x, const QuantActivations& out, int64_t row_beg
     HWY_DYNAMIC_DISPATCH(quantize_rows)(x, out, row_begin, row_end);
 }
 
-QuantActivations quantize_activations(const Tensor& x, std::span<std::byte> scratch) {
-    const QuantActivations out = place_activations(scratch, x.rows, x.columns);
+QuantActivations quantize_activations(const Tensor& x, std::span<std::byte> scratch, int64_t side_by_side) {
+    const QuantActivations out = place_activations(scratch, x.rows, x.columns, side_by_side);
     quantize_rows(x, out, 0, x.rows);
+    return out;
+}
+
+QuantActivations copy_rows(const QuantActivations& x, int64_t first, int64_t count, std::span<std::byte> scratch,
+                           int64_t side_by_side) {
+    const QuantActivations out = place_activations(scratch, count, x.columns, side_by_side);
+    for (int64_t row = 0; row < count; ++row) {
+        for (int64_t b = 0; b < x.columns / quant_block; ++b) {
+            const int64_t from = x.at(first + row, b), to = out.at(row, b);
+            std::copy_n(x.codes + from * quant_block, quant_block, out.codes + to * quant_block);
+            out.scales[to] = x.scales[from];
+            out.scaled_sums[to] = x.scaled_sums[from];
+            out.begins[to] = x.begins[from];
+            std::copy_n(x.scaled_half_sums + 2 * from, 2, out.scaled_half_sums + 2 * to);
+            std::copy_n(x.half_begins + 2 * from, 2, out.half_begins + 2 * to);
+            if (side_by_side > 1) continue;
+            int32_t* const halves = out.half_sums + 2 * to;
+            for (int64_t i = 0; i < 2; ++i)
+                halves[i] = std::accumulate(x.codes + from * quant_block + 16 * i,
+                                            x.codes + from * quant_block + 16 * (i + 1), 0);
+            out.sums[to] = halves[0] + halves[1];
+        }
+    }
     return out;
 }
 

@@ -12,7 +12,7 @@ namespace rondo::cpu {
 enum class QuantWay {
     alone,     ///< one group at a time, its codes unpacked for every few rows
     in_pairs,  ///< two groups side by side, which share what is read of the inputs
-    widened,   ///< the same, their codes and scales unpacked once for all rows
+    widened,   ///< the same, their codes and scales unpacked once for all rows, which lie side by side
 };
 
 /// One product with packed quantized weights (quant_layout.hpp): y[m, n] (= or +=) Σ_k x[m, k] · w[n, k] + bias[n] for

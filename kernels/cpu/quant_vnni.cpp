@@ -220,6 +220,7 @@ void multiply_groups(const QuantProduct& product, const QuantActivations& x) {
 }  // namespace
 
 void multiply_vnni(const QuantProduct& product, const QuantActivations& x) {
+    assert(x.side_by_side == (product.way == QuantWay::widened ? strip_rows : 1));
     if (product.way == QuantWay::widened) return multiply_wide(product, x);
     with_quant_type(product.type, [&]<DType Type>() { multiply_groups<Type>(product, x); });
 }

@@ -39,11 +39,10 @@ struct Aligned {
 
 QuantWay fastest(DType type, int64_t rows) {
     const auto weight_bytes = static_cast<size_t>(quant_layout(type).group_bytes(columns) * groups);
-    const size_t x_bytes = activation_bytes(rows, columns);
+    const size_t x_bytes = std::max(activation_bytes(rows, columns), activation_bytes(rows, columns, strip_rows));
     const auto y_bytes = static_cast<size_t>(rows * groups * quant_group_rows) * sizeof(float);
     const Aligned weight(weight_bytes), x_memory(x_bytes), y(y_bytes);
     const Aligned wide(static_cast<size_t>(wide_bytes(type, columns, rows)));
-    const QuantActivations x = place_activations({x_memory.data, x_bytes}, rows, columns);
     QuantProduct product;
     product.type = type;
     product.outputs = product.y_stride = groups * quant_group_rows;
@@ -57,6 +56,8 @@ QuantWay fastest(DType type, int64_t rows) {
     for (int round = 0; round < rounds; ++round) {
         for (size_t i = 0; i < ways.size(); ++i) {
             product.way = ways[i];
+            const int64_t side_by_side = ways[i] == QuantWay::widened ? strip_rows : 1;
+            const QuantActivations x = place_activations({x_memory.data, x_bytes}, rows, columns, side_by_side);
             const auto start = std::chrono::steady_clock::now();
             multiply_vnni(product, x);
             const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

@@ -25,6 +25,8 @@ constexpr WideLayout wide_layout(const QuantLayout& packed) {
 }
 
 constexpr int64_t few_rows = 64;
+constexpr int64_t whole_blocks = 64;
+constexpr int64_t few_apart = 8;  // rows that lie one behind another at a time, where groups cannot be widened
 constexpr int64_t row_sums_bytes = 2 * quant_group_rows * static_cast<int64_t>(sizeof(float));
 
 /// Where the memory of multiply_wide has what, for two groups.
@@ -32,14 +34,17 @@ struct WideMemory {
     WideMemory(const QuantLayout& packed, int64_t columns, int64_t rows) {
         const int64_t blocks = columns / quant_block;
         const int64_t near_blocks = (packed.code_bits == 8 ? 1 : 2) * quant_chunk_blocks;
-        stretch = packed.subblocks == 2 || rows <= few_rows ? std::min(blocks, near_blocks) : blocks;
+        const bool near = packed.subblocks == 2 || rows <= few_rows || blocks > whole_blocks;
+        stretch = near ? std::min(blocks, near_blocks) : blocks;
         sums_at = 2 * stretch * wide_layout(packed).block_bytes();
         bytes = sums_at + (blocks > stretch ? rows * row_sums_bytes : 0);
+        bytes = std::max(bytes, static_cast<int64_t>(activation_bytes(std::min(rows, few_apart), columns)));
     }
 
     /// So many blocks are widened at a time, and multiplied with all rows of x. Few rows, and four at a time of many,
     /// read a block so quickly that it should lie in the nearest cache, beside the codes that it was made of. Six at a
-    /// time of many take longer, and need not wait for sums to go to memory and back.
+    /// time of many take longer, and need not wait for sums to go to memory and back. Of many blocks those sums are a
+    /// small part.
     int64_t stretch = 0;
     int64_t sums_at = 0;  // of rows, between stretches: both groups' 16 floats each
     int64_t bytes = 0;
@@ -138,13 +143,26 @@ private:
     int64_t group_bytes_, lines_;
 };
 
-/// What a block is multiplied with: M rows of x.
+/// What a block is multiplied with: some rows of x that lie side by side.
 struct WideInputs {
-    const QuantActivations& x;
-    const int8_t* a;
-    int64_t at;  // the block's place in the tables of the first row
+    const int8_t* codes;
+    const float *scales, *sums;  // sums: as many as minima
+    const int32_t* begins;       // as many as scales
 
-    int64_t of_row(int64_t r) const { return at + r * (x.columns / quant_block); }
+    template <WideLayout Wide>
+    static WideInputs of(const QuantActivations& x, int64_t row, int64_t block) {
+        const int64_t at = x.at(row, block);
+        return {x.codes + at * quant_block, x.scales + at,
+                Wide.minima == 2 ? x.scaled_half_sums + 2 * at : x.scaled_sums + at,
+                Wide.scales == 2 ? x.half_begins + 2 * at : x.begins + at};
+    }
+    template <WideLayout Wide>
+    RONDO_VNNI_INLINE void next() {
+        codes += strip_rows * quant_block;
+        scales += strip_rows;
+        sums += strip_rows * Wide.minima;
+        begins += strip_rows * Wide.scales;
+    }
 };
 
 /// dots[g][r] += Σ u·a over quad Q of G groups and M rows.
@@ -154,7 +172,7 @@ RONDO_VNNI_INLINE void add_wide_quad(const std::byte* const* blocks, const WideI
     for (int g = 0; g < G; ++g) u[g] = _mm512_load_si512(blocks[g] + 64 * Q);
     for (int r = 0; r < M; ++r) {
         int32_t four;
-        std::memcpy(&four, in.a + r * in.x.columns + 4 * Q, 4);
+        std::memcpy(&four, in.codes + r * quant_block + 4 * Q, 4);
         const __m512i inputs = _mm512_set1_epi32(four);
         for (int g = 0; g < G; ++g) dots[g][r] = _mm512_dpbusd_epi32(dots[g][r], u[g], inputs);
     }
@@ -172,14 +190,12 @@ RONDO_VNNI_INLINE void add_wide_quads(const std::byte* const* blocks, const Wide
 /// Adds one block to the sums, by the same operations as quant_vnni.cpp.
 template <WideLayout Wide, int M, int G>
 RONDO_VNNI_INLINE void add_wide_block(const std::byte* const* blocks, const WideInputs& in, __m512 (*sums)[M]) {
-    const QuantActivations& x = in.x;
     const auto floats = [&](int g, int64_t at) RONDO_VNNI { return _mm512_load_ps(blocks[g] + at); };
     __m512i dots[Wide.scales][G][M];
-    const int32_t* const begins = Wide.scales == 2 ? x.half_begins : x.begins;
     for (int s = 0; s < Wide.scales; ++s) {
         const int32_t without = s == 0 ? lift_bits : 0;
         for (int r = 0; r < M; ++r) {
-            const int32_t begin = Wide.minima > 0 ? without : begins[Wide.scales * in.of_row(r) + s];
+            const int32_t begin = Wide.minima > 0 ? without : in.begins[Wide.scales * r + s];
             for (int g = 0; g < G; ++g) dots[s][g][r] = _mm512_set1_epi32(begin);
         }
     }
@@ -190,17 +206,14 @@ RONDO_VNNI_INLINE void add_wide_block(const std::byte* const* blocks, const Wide
             __m512 scaled = _mm512_fmadd_ps(_mm512_castsi512_ps(dots[0][g][r]), scale, lowering);
             if constexpr (Wide.scales == 2)
                 scaled = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[1][g][r]), floats(g, Wide.scale_at(1)), scaled);
-            sums[g][r] = _mm512_fmadd_ps(scaled, _mm512_set1_ps(x.scales[in.of_row(r)]), sums[g][r]);
+            sums[g][r] = _mm512_fmadd_ps(scaled, _mm512_set1_ps(in.scales[r]), sums[g][r]);
         }
     }
     for (int i = 0; i < Wide.minima; ++i) {
         for (int g = 0; g < G; ++g) {
             const __m512 minima = floats(g, Wide.minimum_at(i));
-            for (int r = 0; r < M; ++r) {
-                const int64_t row = in.of_row(r);
-                const float scaled_sum = Wide.minima == 1 ? x.scaled_sums[row] : x.scaled_half_sums[2 * row + i];
-                sums[g][r] = _mm512_fmadd_ps(minima, _mm512_set1_ps(scaled_sum), sums[g][r]);
-            }
+            for (int r = 0; r < M; ++r)
+                sums[g][r] = _mm512_fmadd_ps(minima, _mm512_set1_ps(in.sums[Wide.minima * r + i]), sums[g][r]);
         }
     }
 }
@@ -218,7 +231,7 @@ template <WideLayout Wide, int M, int G>
 RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActivations& x, const Stretch& stretch,
                                    int64_t row, NextGroups& next) {
     const int64_t blocks = product.columns / quant_block, count = stretch.end - stretch.begin;
-    WideInputs in{x, x.codes + row * x.columns + stretch.begin * quant_block, row * blocks + stretch.begin};
+    WideInputs in = WideInputs::of<Wide>(x, row, stretch.begin);
     __m512 sums[G][M];
     const std::byte* at_block[G];
     const auto sums_of = [&](int g, int r) {
@@ -228,10 +241,12 @@ RONDO_VNNI void multiply_wide_rows(const QuantProduct& product, const QuantActiv
         at_block[g] = product.wide + g * count * Wide.block_bytes();
         for (int r = 0; r < M; ++r)
             sums[g][r] = stretch.begin == 0 ? _mm512_setzero_ps() : _mm512_load_ps(sums_of(g, r));
-        if (stretch.end == blocks) prefetch_outputs<M>(product, stretch.group + g, row);
     }
-    for (int64_t b = 0; b < count; ++b, ++in.at, in.a += quant_block) {
+    for (int64_t b = 0; b < count; ++b, in.next<Wide>()) {
         next.ask();
+        if (b < M && stretch.end == blocks) {  // a row at a time: more would keep the inputs waiting
+            for (int g = 0; g < G; ++g) prefetch_outputs<1>(product, stretch.group + g, row + b);
+        }
         add_wide_block<Wide, M, G>(at_block, in, sums);
         for (const auto*& at : at_block) at += Wide.block_bytes();
     }
@@ -252,11 +267,17 @@ void multiply_wide_stretch(const QuantProduct& product, const QuantActivations& 
     if constexpr (M > 1) multiply_wide_stretch<Wide, (M + 1) / 2, G>(product, x, stretch, next, row);
 }
 
+/// Two groups that cannot be widened, by rows one behind another. They lie where the widened groups would.
 void multiply_alone(QuantProduct product, const QuantActivations& x, int64_t group_begin, int64_t group_end) {
     product.way = QuantWay::alone;
     product.group_begin = group_begin;
     product.group_end = group_end;
-    multiply_vnni(product, x);
+    float* const y = product.y;
+    for (int64_t row = 0; row < x.rows; row += few_apart) {
+        const int64_t some = std::min(few_apart, x.rows - row);
+        product.y = y + row * product.y_stride;
+        multiply_vnni(product, copy_rows(x, row, some, {product.wide, activation_bytes(some, x.columns)}));
+    }
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ namespace {
 using test::Activations;
 using test::AlignedBytes;
 using test::for_each_tier;
+using test::multiply_in;
 using test::Packed;
 using test::product;
 
@@ -140,17 +141,19 @@ TEST(QuantPanels, EveryWayGivesTheSameBits) {
                     std::vector<float> first;
                     for (const QuantWay way : {QuantWay::alone, QuantWay::in_pairs, QuantWay::widened}) {
                         std::vector<float> y(static_cast<size_t>(rows * outputs), 0.5F);
-                        multiply_vnni({type, outputs, columns, packed.storage.data, 0, packed.panels.groups(), y.data(),
-                                       outputs, bias.data(), true, way, wide.data},
-                                      activations.codes);
+                        multiply_in(way,
+                                    {type, outputs, columns, packed.storage.data, 0, packed.panels.groups(), y.data(),
+                                     outputs, bias.data(), true, way, wide.data},
+                                    activations.codes);
                         if (way == QuantWay::alone) first = y;
                         EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * sizeof(float)), 0)
                             << "way " << static_cast<int>(way);
                         // From the second group on: outputs before it stay as they are.
                         std::vector<float> rest(y.size(), 0.5F);
-                        multiply_vnni({type, outputs, columns, packed.storage.data, 1, packed.panels.groups(),
-                                       rest.data(), outputs, bias.data(), true, way, wide.data},
-                                      activations.codes);
+                        multiply_in(way,
+                                    {type, outputs, columns, packed.storage.data, 1, packed.panels.groups(),
+                                     rest.data(), outputs, bias.data(), true, way, wide.data},
+                                    activations.codes);
                         for (size_t i = 0; i < y.size(); ++i) {
                             const bool before = static_cast<int64_t>(i) % outputs < quant_group_rows;
                             ASSERT_EQ(rest[i], before ? 0.5F : y[i]) << "way " << static_cast<int>(way);

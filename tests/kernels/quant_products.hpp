@@ -58,11 +58,11 @@ struct Packed {
 };
 
 struct Activations {
-    Activations(const std::vector<float>& x, int64_t columns)
-        : scratch(cpu::activation_bytes(static_cast<int64_t>(x.size()) / columns, columns)),
+    Activations(const std::vector<float>& x, int64_t columns, int64_t side_by_side = 1)
+        : scratch(cpu::activation_bytes(static_cast<int64_t>(x.size()) / columns, columns, side_by_side)),
           codes(cpu::quantize_activations(
               Tensor::of(const_cast<float*>(x.data()), DType::f32, static_cast<int64_t>(x.size()) / columns, columns),
-              {scratch.data, scratch.size})) {}
+              {scratch.data, scratch.size}, side_by_side)) {}
     double value(int64_t m, int64_t k) const {
         return static_cast<double>(scale(m, k)) * codes.codes[m * codes.columns + k];
     }
@@ -77,6 +77,14 @@ inline std::vector<float> product(const Packed& packed, const cpu::QuantActivati
     packed.panels.multiply(packed.storage.data, x, 0, packed.panels.groups(), y.data(), packed.panels.rows(), nullptr,
                            false);
     return y;
+}
+
+/// The product in one way; x lies one row behind another.
+inline void multiply_in(cpu::QuantWay way, cpu::QuantProduct product, const cpu::QuantActivations& x) {
+    product.way = way;
+    if (way != cpu::QuantWay::widened) return cpu::multiply_vnni(product, x);
+    const AlignedBytes strips(cpu::activation_bytes(x.rows, x.columns, cpu::strip_rows));
+    cpu::multiply_vnni(product, cpu::copy_rows(x, 0, x.rows, {strips.data, strips.size}, cpu::strip_rows));
 }
 
 /// The product in each way that the tier has: VNNI has three, any other tier has one.
@@ -94,9 +102,8 @@ inline std::vector<std::vector<float>> products(const Packed& packed, const cpu:
         one.storage = packed.storage.data;
         one.group_end = panels.groups();
         one.y = y.data();
-        one.way = way;
         one.wide = wide.data;
-        cpu::multiply_vnni(one, x);
+        multiply_in(way, one, x);
     }
     return all;
 }
