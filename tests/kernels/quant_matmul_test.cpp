@@ -156,6 +156,29 @@ TEST_P(QuantWays, AllMatchTheReference) {
     cpu::override_quant_way_for_test(std::nullopt);
 }
 
+/// So many inputs that rows are multiplied in two blocks, by parts of several types. The largest says how rows lie.
+TEST_P(QuantWays, BlocksOfRowsAndPartsOfManyTypesHaveTheSameBits) {
+    if (!cpu::cpu_features().avx512_vnni) return;  // there is one way
+    const int64_t inputs = 65 * 256, rows = 101;
+    const FileWeight q4_k = random_weight(DType::q4_k, 130, inputs, 136);
+    const FileWeight q6_k = random_weight(DType::q6_k, 53, inputs, 137);
+    const FileWeight dense = random_weight(DType::f32, 70, inputs, 138);
+    const Tensor x = upload(random_matrix(rows, inputs, 139), DType::f32);
+    for (const std::vector<HostMatrix>& parts :
+         {std::vector{q4_k.view(), q6_k.view()}, std::vector{q6_k.view(), dense.view(), q4_k.view()}}) {
+        const std::unique_ptr<PackedMatrix> packed = std::move(ops().pack(parts)).value();
+        std::vector<Matrix> products;
+        for (const cpu::QuantWay way : {cpu::QuantWay::alone, cpu::QuantWay::in_pairs, cpu::QuantWay::widened}) {
+            cpu::override_quant_way_for_test(way);
+            const Tensor out = poisoned(DType::f32, rows, packed->outputs());
+            expect_ok(ops().matmul({out, x, packed.get()}));
+            products.push_back(download(out));
+            EXPECT_EQ(products.back().values, products.front().values) << "way " << static_cast<int>(way);
+        }
+        cpu::override_quant_way_for_test(std::nullopt);
+    }
+}
+
 /// A scale or minimum that is infinite, NaN, subnormal or zero gives the reference's result: where that is not finite
 /// the product is not finite. No other output changes a bit.
 TEST_P(QuantMatmul, OddScalesAndMinimaStayInTheirOutput) {
