@@ -157,7 +157,7 @@ void Matmul::multiply_groups(const MatmulArgs& args, const PackedWeight::Segment
     const Tensor to = args.out.slice_columns(segment.first_output, segment.outputs).slice_rows(row_begin, rows);
     // The kernel writes output n of a row at y[n], so y stands `first` floats before these groups' own sums.
     const int64_t stride = (end - begin) * quant_group_rows;
-    const int64_t wide = wide_bytes(quant.type(), quant.columns(), rows);
+    const int64_t wide = x.side_by_side > 1 ? wide_bytes(quant.type(), quant.columns(), rows) : 0;
     const int64_t own = to.dtype == DType::f32 ? 0 : (rows * stride + first) * static_cast<int64_t>(sizeof(float));
     auto* const memory = scratch.get(static_cast<size_t>(wide + own));
     if (to.dtype == DType::f32) {
