@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "kernels/cpu/quant_kernels.hpp"
 
 #if defined(__x86_64__)

@@ -93,19 +93,19 @@ TEST(QuantActivations, EveryTargetGivesTheSameBitsFromFloatsAndBf16) {
 }
 
 TEST(QuantActivations, RowsSideBySideAreTheSameRows) {
-    const int64_t rows = 2 * strip_rows + 5, columns = 19 * 32;  // more blocks than share a division
+    const int64_t rows = 2 * strip_rows + 5, blocks = 67, columns = blocks * 32;  // more than are quantized at a time
     const std::vector<float> x = test::random_activations(rows * columns, 9);
     const Tensor tensor = Tensor::of(const_cast<float*>(x.data()), DType::f32, rows, columns);
     Scratch behind(activation_bytes(rows, columns)), beside(activation_bytes(rows, columns, strip_rows));
     Scratch copied(activation_bytes(rows, columns));
     const QuantActivations one = quantize_activations(tensor, behind.span());
     const QuantActivations strips = quantize_activations(tensor, beside.span(), strip_rows);
-    EXPECT_EQ(strips.at(strip_rows + 3, 2), (strip_rows * 19) + 2 * strip_rows + 3);
+    EXPECT_EQ(strips.at(strip_rows + 3, 2), (blocks + 2) * strip_rows + 3);
     copy_rows(strips, 0, rows, copied.span());
     EXPECT_TRUE(std::ranges::equal(behind.span(), copied.span()));
     const QuantActivations last = strips.slice_rows(strip_rows, strip_rows + 5);
     for (int64_t row = 0; row < last.rows; ++row) {
-        const int64_t here = last.at(row, 18), there = one.at(strip_rows + row, 18);
+        const int64_t here = last.at(row, blocks - 1), there = one.at(strip_rows + row, blocks - 1);
         EXPECT_EQ(last.scales[here], one.scales[there]);
         EXPECT_EQ(last.half_begins[2 * here + 1], one.half_begins[2 * there + 1]);
         EXPECT_EQ(std::memcmp(last.codes + here * 32, one.codes + there * 32, 32), 0) << row;

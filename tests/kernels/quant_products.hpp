@@ -58,11 +58,11 @@ struct Packed {
 };
 
 struct Activations {
-    Activations(const std::vector<float>& x, int64_t columns, int64_t side_by_side = 1)
-        : scratch(cpu::activation_bytes(static_cast<int64_t>(x.size()) / columns, columns, side_by_side)),
+    Activations(const std::vector<float>& x, int64_t columns)
+        : scratch(cpu::activation_bytes(static_cast<int64_t>(x.size()) / columns, columns)),
           codes(cpu::quantize_activations(
               Tensor::of(const_cast<float*>(x.data()), DType::f32, static_cast<int64_t>(x.size()) / columns, columns),
-              {scratch.data, scratch.size}, side_by_side)) {}
+              {scratch.data, scratch.size})) {}
     double value(int64_t m, int64_t k) const {
         return static_cast<double>(scale(m, k)) * codes.codes[m * codes.columns + k];
     }
